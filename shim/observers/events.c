@@ -28,6 +28,7 @@
 #include "shim/observers/stack_trace.h"
 #include "shim/route/start.h"
 #include "trace/protocol/event_pool.h"
+#include "vm/clock.h"
 #include "vm/kernel/maps.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -138,6 +139,8 @@ static bool enter_process(void)
         if (!atomic_compare_exchange_strong(&process->pid, &none, pid))
             continue;
         environment_program_path(process->program, EVENT_PROGRAM_BYTES);
+        process->stamp = __builtin_ia32_rdtsc();
+        process->nanoseconds = monotonic_ns();
         atomic_store(&process->ready, 1);
         return true;
     }

@@ -30,6 +30,8 @@ static struct {
     int (*mallopt)(int parameter, int value); /* and none of this */
 } next;
 
+struct libc_functions next_libc;
+
 static void look_up(void *function, const char *name)
 {
     void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
@@ -76,6 +78,19 @@ static void name_next(void)
         memcpy(output_passed_to, name, length);
 }
 
+static void look_up_libc(void)
+{
+    struct libc_functions libc;
+    look_up(&libc.malloc, "__libc_malloc");
+    look_up(&libc.calloc, "__libc_calloc");
+    look_up(&libc.memalign, "__libc_memalign");
+    look_up(&libc.realloc, "__libc_realloc");
+    look_up(&libc.free, "__libc_free");
+    bool is_another = libc.malloc != next.malloc;
+    if (is_another && libc.malloc && libc.calloc && libc.memalign && libc.realloc && libc.free)
+        next_libc = libc;
+}
+
 static bool init(const void *options)
 {
     (void)options;
@@ -89,6 +104,7 @@ static bool init(const void *options)
     look_up(&next.mallopt, "mallopt");
     if (next.malloc && next.calloc && next.memalign && next.realloc && next.free &&
         next.malloc_usable_size) {
+        look_up_libc();
         name_next();
         return true;
     }

@@ -13,4 +13,15 @@
  * not one of `allocators`: there is nothing of ours in it to compare. */
 extern const struct allocator next_allocator;
 
+/* libc's own functions, by the names __libc_malloc and so on, where the next malloc is a library's
+ * that may be built on them; else null. Set when the route is resolved. */
+struct libc_functions {
+    void *(*malloc)(size_t size);
+    void *(*calloc)(size_t count, size_t size);
+    void *(*memalign)(size_t alignment, size_t size);
+    void *(*realloc)(void *block, size_t size);
+    void (*free)(void *block);
+};
+extern struct libc_functions next_libc __attribute__((visibility("hidden")));
+
 #endif

@@ -74,17 +74,29 @@ static void after_fork_in_child(void)
     fork_chain_child(attached->fork_child);
 }
 
-static void say_other_malloc(const struct allocator *allocator, const char *whose)
+/* What calls are passed through to has a name that the user knows, and this library does not. */
+static void say_other_malloc(const struct allocator *allocator)
 {
     struct message message;
     message_begin(&message);
     message_text(&message, environment_program());
-    message_text(&message, " is served by another malloc (");
-    message_text(&message, whose);
-    /* What it passes calls on to has a name that the user knows, and this library does not. */
+    message_text(&message, " is served by another malloc (its own, or one loaded before)");
     bool passes_on = allocator == pass_through;
-    message_text(&message, passes_on ? "), and its calls are not seen" : "), not by ");
+    message_text(&message, passes_on ? ", and its calls are not seen" : ", not by ");
     message_text(&message, passes_on ? "" : allocator->name);
+    message_send(&message);
+}
+
+static void say_own_malloc(const struct allocator *allocator)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, environment_program());
+    message_text(&message, " has a malloc of its own: ");
+    bool passes_on = allocator == pass_through;
+    message_text(&message, passes_on ? "this library" : allocator->name);
+    message_text(&message, passes_on ? " sees only what that passes on"
+                                     : " serves only what that passes on");
     message_send(&message);
 }
 
@@ -112,12 +124,12 @@ static void report_other_malloc(const struct allocator *allocator)
     if (malloc == interposed_malloc)
         return;
     if (is_malloc_programs_own()) {
-        say_other_malloc(allocator, "its own");
+        say_own_malloc(allocator);
         return;
     }
     void *block = malloc(1);
     if (block && !allocator->owns(block))
-        say_other_malloc(allocator, "its own, or one loaded before");
+        say_other_malloc(allocator);
     free(block);
 }
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "shim/route/calls.h"
+#include "shim/route/next.h"
 #include "shim/route/outside.h"
 #include "shim/symbols/foreign.h"
 #include "shim/symbols/interpose.h"
@@ -244,11 +245,54 @@ EXPORT int malloc_info(int options, FILE *stream)
 #define ALIAS(name, target) \
     EXPORT __typeof__(target) name __attribute__((alias(#target), copy(target)))
 
+#ifdef ALLOTROPE_SINGLE
 ALIAS(__libc_malloc, malloc);
 ALIAS(__libc_free, free);
 ALIAS(__libc_calloc, calloc);
 ALIAS(__libc_realloc, realloc);
 ALIAS(__libc_memalign, memalign);
+#else
+/* A library that we stand in front of may be built on glibc's functions, by these names: its calls
+ * must not come back to it. Ours are called by names of their own: the program may have a malloc
+ * that is built on these. */
+
+#define OWN(function) \
+    static __typeof__(function) own_##function __attribute__((alias(#function), copy(function)))
+
+OWN(malloc);
+OWN(free);
+OWN(calloc);
+OWN(realloc);
+OWN(memalign);
+
+EXPORT void *__libc_malloc(size_t size)
+{
+    return next_libc.malloc ? next_libc.malloc(size) : own_malloc(size);
+}
+
+EXPORT void __libc_free(void *block)
+{
+    if (next_libc.malloc)
+        next_libc.free(block);
+    else
+        own_free(block);
+}
+
+EXPORT void *__libc_calloc(size_t count, size_t size)
+{
+    return next_libc.malloc ? next_libc.calloc(count, size) : own_calloc(count, size);
+}
+
+EXPORT void *__libc_realloc(void *block, size_t size)
+{
+    return next_libc.malloc ? next_libc.realloc(block, size) : own_realloc(block, size);
+}
+
+EXPORT void *__libc_memalign(size_t alignment, size_t size)
+{
+    return next_libc.malloc ? next_libc.memalign(alignment, size) : own_memalign(alignment, size);
+}
+#endif
 ALIAS(__libc_valloc, valloc);
 ALIAS(__libc_pvalloc, pvalloc);
 ALIAS(__posix_memalign, posix_memalign);

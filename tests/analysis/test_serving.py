@@ -147,6 +147,21 @@ class TestWho:
             (process,) = watch([own], **preloaded(choice))
             assert process.serving == Serving("own", own, None), choice
 
+    def test_a_malloc_of_the_programs_own_that_asks_ours(self, tmp_path: Path) -> None:
+        own = build(tmp_path, "own", PROGRAM + OVER_GLIBCS)
+        (process,) = watch([own], **preloaded("blocks"))
+        assert process.serving.allocator == "blocks"
+        assert (process.serving.allocations or 0) >= 1000
+
+    def test_a_library_over_glibcs_functions_behind_ours(self, tmp_path: Path) -> None:
+        """What it asks of glibc by name must not come back to it through us."""
+        library = build(tmp_path, "libover.so", OVER_GLIBCS, "-shared", "-fPIC")
+        both = preloaded("next")
+        both["LD_PRELOAD"] += f":{library}"
+        (process,) = watch([build(tmp_path, "plain", PROGRAM)], **both)
+        assert process.serving.allocator == "libover.so"
+        assert (process.serving.allocations or 0) >= 1000
+
     def test_a_library_that_the_program_is_linked_with(self, tmp_path: Path) -> None:
         library = build(tmp_path, "libheap.so", OWN_MALLOC, "-shared", "-fPIC")
         linked = build(tmp_path, "linked", PROGRAM, library)
@@ -457,6 +472,18 @@ FORKS = """if True:
     for thread in threads: thread.join()
     with multiprocessing.get_context("fork").Pool(2) as pool:
         assert pool.map(work, [2000] * 4) == [2000] * 4
+"""
+
+
+OVER_GLIBCS = """
+#include <stddef.h>
+void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t), __libc_free(void *);
+void *malloc(size_t size) { return __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
+void *memalign(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
+void free(void *block) { __libc_free(block); }
 """
 
 

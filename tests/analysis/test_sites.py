@@ -245,10 +245,10 @@ def test_a_malloc_of_the_programs_own_is_no_small_program(real: Command, tmp_pat
     done = real.run("sites", "--", program)
     assert done.returncode == 0
     said = " ".join(done.stderr.split())
-    assert "program is served by another malloc (its own), not by blocks" in said
+    assert "program has a malloc of its own: blocks serves only what that passes on" in said
     assert "or it is served by a malloc of its own" in said
     timed = real.run("run", "-a", "glibc", "--latency", "--", program)
-    assert "another malloc (its own), and its calls are not seen" in timed.stderr
+    assert "a malloc of its own: this library sees only what that passes on" in timed.stderr
     assert "next" not in timed.stderr  # what ours calls itself where it passes calls on
 
 

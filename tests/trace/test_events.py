@@ -8,10 +8,15 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from allotrope.features.replay.page import advice
+from allotrope.features.lifetimes.measure import age_steps, resolution
+from allotrope.features.replay.advice import advice
+from allotrope.features.replay.measure import summary
+from allotrope.system.allocators import glibc
 from conftest import Command
 from under import BUILD, HANG
 
@@ -267,8 +272,50 @@ def test_only_who_is_told_from_all_others_is_the_fastest(
         | {"cpu_seconds_rounds": [factor] * rounds}
         for name, factor in (("a", 1.0), ("b", slower))
     ]
-    sentence = advice({"most_live_bytes": 1, "results": played}, played)[0]
+    sentence = advice({"most_live_bytes": 1, "results": played})[0]
     assert str(sentence).startswith(said)
+
+
+def test_without_proc_a_replay_does_not_know_who_is_resident() -> None:
+    runs = [
+        {"failure": None, "cpu_seconds": 1.0, "minor_faults": 1}
+        | {"rss_before_bytes": 0, "rss_peak_bytes": 0}
+    ]
+    one = summary(glibc(), None, runs, 1)
+    assert one["rss_growth_bytes"] is None
+    words = [str(one) for one in advice({"most_live_bytes": 1, "results": [one]})]
+    assert any("Resident memory: not known" in line for line in words)
+    assert not any(line.startswith("Leanest") for line in words)
+
+
+def test_events_before_the_writers_first_chunk_have_their_times(
+    command: Command, tmp_path: Path
+) -> None:
+    """A short program has ended before the writer sees any of it."""
+    (tmp_path / "slow.c").write_text(
+        "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { void *volatile one = malloc(77);"
+        "for (int i = 0; i < 999; i++) free(malloc(9)); usleep(20000);"
+        "for (int i = 0; i < 999; i++) free(malloc(9)); free(one); return 0; }"
+    )
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, "-O0", "-o", "slow", "slow.c"], cwd=tmp_path, check=True)
+    file = tmp_path / "slow.ale"
+    record(command, file, str(tmp_path / "slow"))
+    rows = dump(file)
+    (number,) = [row["object"] for row in rows if row["size"] == "77" and row["event"] == "new"]
+    born, died = [int(row["nanoseconds"]) for row in rows if row["object"] == number]
+    assert died - born >= 19_000_000
+
+
+def test_ages_that_stamps_cannot_tell_are_not_told() -> None:
+    """Stamps 40 µs apart say nothing of one microsecond."""
+    kinds = np.dtype([("born_clock", "<u8"), ("died_clock", "<u8")])
+    objects = np.array([(40_000 * i, 40_000 * (i + 3)) for i in range(50)], kinds)
+    lives = SimpleNamespace(objects=objects, freed=np.ones(50, bool))
+    assert resolution(lives) == 40_000  # type: ignore[arg-type]
+    assert age_steps("nanoseconds", 1e6, 40_000) == [100_000, 1_000_000]
+    assert age_steps("nanoseconds", 1e6, 500) == [1000, 10_000, 100_000, 1_000_000]
+    assert age_steps("nanoseconds", 0, float("inf")) == []
 
 
 def test_lifetimes_of_known_objects(command: Command, tmp_path: Path) -> None:

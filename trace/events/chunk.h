@@ -41,7 +41,8 @@ struct event_chunk {
     uint64_t bytes;         /* of the content */
     uint64_t payload_bytes; /* as stored */
     uint64_t payload_hash;  /* XXH3, 64 bits, of the payload as stored */
-    uint64_t stamp;         /* the time stamp counter when the chunk was written */
+    uint64_t stamp;         /* time stamp counter when the chunk was written; DESCRIPTION:
+                             * when the process joined the recording */
     uint64_t nanoseconds;   /* CLOCK_MONOTONIC at the same moment */
     uint64_t header_hash;   /* XXH3 of all before it */
 };

@@ -143,12 +143,15 @@ static bool empty(int fd)
 /* Begins the file, or begins it again. */
 static void begin_file(struct events_recorder *recorder, struct recording *recording)
 {
+    const struct event_process *process =
+        &recorder->pool->process[recording - recorder->recordings];
     char *description = describe(recorder, recording);
     if (!description || !empty(recording->file.fd))
         recording->writer = NULL;
     else
-        recording->writer =
-            event_writer_open(recording->file.fd, description, recorder->options->level);
+        recording->writer = event_writer_open(
+            recording->file.fd, description, recorder->options->level, process->stamp,
+            process->nanoseconds);
     free(description);
     if (!recording->writer)
         fail(recorder, recording);

@@ -38,30 +38,37 @@ static size_t compress(struct event_writer *writer, const void *content, size_t 
     return ZSTD_isError(result) || result >= bytes ? 0 : result;
 }
 
-int event_writer_add(struct event_writer *writer, enum event_chunk_type type, uint32_t thread,
-                     const void *content, size_t bytes)
+static int add_chunk(struct event_writer *writer, const struct event_chunk *head,
+                     const void *content)
 {
     /* Descriptions stay readable for whoever looks at the bytes. */
-    bool is_large = type == EVENT_CHUNK_EVENTS || type == EVENT_CHUNK_MAPS;
-    size_t compressed = writer->level && is_large ? compress(writer, content, bytes) : 0;
+    bool is_large = head->type == EVENT_CHUNK_EVENTS || head->type == EVENT_CHUNK_MAPS;
+    size_t compressed = writer->level && is_large ? compress(writer, content, head->bytes) : 0;
     const void *payload = compressed ? writer->room : content;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    struct event_chunk chunk = {
-        .magic = EVENT_CHUNK_MAGIC,
-        .type = type,
-        .thread = thread,
-        .encoding = compressed ? EVENT_ZSTD : EVENT_RAW,
-        .bytes = bytes,
-        .payload_bytes = compressed ? compressed : bytes,
-        .stamp = __builtin_ia32_rdtsc(),
-        .nanoseconds = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
-    };
+    struct event_chunk chunk = *head;
+    chunk.magic = EVENT_CHUNK_MAGIC;
+    chunk.encoding = compressed ? EVENT_ZSTD : EVENT_RAW;
+    chunk.payload_bytes = compressed ? compressed : head->bytes;
     chunk.payload_hash = XXH3_64bits(payload, chunk.payload_bytes);
     chunk.header_hash = XXH3_64bits(&chunk, offsetof(struct event_chunk, header_hash));
     if (write_all(writer->fd, &chunk, sizeof chunk) < 0)
         return -1;
     return write_all(writer->fd, payload, chunk.payload_bytes);
+}
+
+int event_writer_add(struct event_writer *writer, enum event_chunk_type type, uint32_t thread,
+                     const void *content, size_t bytes)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct event_chunk head = {
+        .type = type,
+        .thread = thread,
+        .bytes = bytes,
+        .stamp = __builtin_ia32_rdtsc(),
+        .nanoseconds = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+    };
+    return add_chunk(writer, &head, content);
 }
 
 static void free_writer(struct event_writer *writer)
@@ -71,7 +78,8 @@ static void free_writer(struct event_writer *writer)
     free(writer);
 }
 
-struct event_writer *event_writer_open(int fd, const char *description, int level)
+struct event_writer *event_writer_open(int fd, const char *description, int level, uint64_t stamp,
+                                       uint64_t nanoseconds)
 {
     struct event_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
@@ -82,9 +90,12 @@ struct event_writer *event_writer_open(int fd, const char *description, int leve
     writer->fd = fd;
     writer->level = level;
     writer->compressor = ZSTD_createCCtx();
+    struct event_chunk first = {.type = EVENT_CHUNK_DESCRIPTION,
+                                .bytes = strlen(description),
+                                .stamp = stamp,
+                                .nanoseconds = nanoseconds};
     if (!writer->compressor || write_all(writer->fd, &head, sizeof head) < 0 ||
-        event_writer_add(writer, EVENT_CHUNK_DESCRIPTION, 0, description, strlen(description)) <
-            0) {
+        add_chunk(writer, &first, description) < 0) {
         free_writer(writer);
         return NULL;
     }

@@ -33,7 +33,7 @@
 #define EVENT_POOL_MAGIC UINT64_C(0x31474e5254564541)
 
 enum {
-    EVENT_POOL_VERSION = 1,
+    EVENT_POOL_VERSION = 2,
     EVENT_BUFFER_BYTES = 32768,
     EVENT_BUFFER_WORDS = EVENT_BUFFER_BYTES / 8,
     EVENT_BUFFERS = 2048,
@@ -83,6 +83,8 @@ struct event_process {
     _Atomic uint32_t pid; /* 0: the place is free */
     _Atomic uint32_t threads;
     _Atomic uint32_t ready;            /* what follows is set */
+    uint64_t stamp;                    /* time stamp counter when the process joined, ... */
+    uint64_t nanoseconds;              /* ... and CLOCK_MONOTONIC at the same moment */
     char program[EVENT_PROGRAM_BYTES]; /* its path; "" where it is not known */
 };
 

@@ -54,6 +54,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 UNKNOWN = "unknown"
 # What our statistics count as an allocation, by the names of the published counters.
 ALLOCATION_COUNTER = "total_blocks"
+# From so many allocations on we serve a process although its malloc is another: that passes calls
+# on to ours, as one that is written over __libc_malloc does. Libraries' start needs far fewer.
+PASSED_ON = 1000
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,9 @@ def look(thread: int) -> Serving:
         return NOT_KNOWN
     if found is None:
         return NOT_KNOWN
-    if published is not None and os.path.basename(found).startswith(OWN_LIBRARY):
+    is_ours = os.path.basename(found).startswith(OWN_LIBRARY)
+    over_ours = not passed_on and (allocations or 0) >= PASSED_ON
+    if published is not None and published.allocator != PASS_THROUGH and (is_ours or over_ours):
         return Serving(_own_name(published), found, allocations)
     return Serving(_library_name(found, name), found, allocations if passed_on else None)
 
@@ -110,6 +115,8 @@ def among(files: Sequence[str], own: str | None, allocations: int) -> Serving:
         except (OSError, ValueError):
             continue  # no ELF file, or one that is gone
         if not os.path.basename(file).startswith(OWN_LIBRARY):
+            if own is not None and allocations >= PASSED_ON:
+                return Serving(own, file, allocations)
             return Serving(_library_name(file, files[0]), file, allocations if passed_on else None)
         if own is not None:
             return Serving(own, file, allocations)

@@ -147,9 +147,27 @@ def survival(
     )
 
 
-def age_steps(clock: str, longest: float) -> list[int]:
-    """Powers of ten up to the longest age, from one on which something can be seen."""
+def resolution(lives: Lives) -> float:
+    """How far the time stamps of births and deaths lie apart, half of all births and deaths seeing
+    less: shorter lives are not told from each other. Infinite when there is one stamp or none."""
+    clocks = np.concatenate([lives.objects["born_clock"], lives.objects["died_clock"][lives.freed]])
+    stamps, events = np.unique(clocks, return_counts=True)
+    if len(stamps) < 2:
+        return float("inf")
+    gaps, weights = np.diff(stamps), events[1:]
+    order = np.argsort(gaps)
+    half = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
+    return float(gaps[order][half])
+
+
+def age_steps(clock: str, longest: float, least: float = 0) -> list[int]:
+    """Powers of ten up to the longest age, from one on which something can be seen and which is not
+    below `least`."""
     first = {"bytes": 100, "instructions": 1000, "nanoseconds": 1000}[clock]
+    while first < least <= longest:
+        first *= 10
+    if first < least:
+        return []
     steps = [first]
     while steps[-1] * 10 <= longest:
         steps.append(steps[-1] * 10)
@@ -250,7 +268,7 @@ def document(lives: Lives, path: str) -> dict[str, Any]:
         for weight in ("objects", "bytes"):
             curve = survival(lives, clock, weight)
             longest = float(curve.ages[-1]) if len(curve.ages) else 0.0
-            steps = age_steps(name, longest)
+            steps = age_steps(name, longest, resolution(lives) if name == "nanoseconds" else 0)
             curves.append(
                 {
                     "clock": name,

@@ -108,11 +108,13 @@ def summary(
     result["waste"] = heap["peak"]["waste"] if heap else None
     if failure is not None:
         return result | dict.fromkeys(("cpu_seconds", "rss_growth_bytes", "minor_faults"))
+    # Without /proc the player knows of neither.
     growth = [run["rss_peak_bytes"] - run["rss_before_bytes"] for run in played]
+    resident = all(run["rss_before_bytes"] for run in played)
     return result | {
         "cpu_seconds": statistics.median(run["cpu_seconds"] for run in played),
         "cpu_seconds_rounds": [run["cpu_seconds"] for run in played],
-        "rss_growth_bytes": int(statistics.median(growth)),
+        "rss_growth_bytes": int(statistics.median(growth)) if resident else None,
         "minor_faults": int(statistics.median(run["minor_faults"] for run in played)),
     }
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from ...output.terminal import print_table, print_wrapped
+from ...output.terminal import print_table, print_wrapped, say
 from ...output.units import format_bytes, format_seconds
+from .advice import advice
 from .measure import Document, notes
 
 COLUMNS = ["allocator", "heap_peak_bytes", "heap_to_live", "rss_growth_bytes"]
@@ -32,9 +33,9 @@ def print_results(document: Document, console: Console) -> None:
         table.append(
             [
                 one["allocator"],
-                "–" if peak is None else format_bytes(peak),
+                _size(peak),
                 "–" if peak is None else f"{one['heap_to_live']:.2f}",
-                format_bytes(one["rss_growth_bytes"]),
+                _size(one["rss_growth_bytes"]),
                 format_seconds(one["cpu_seconds"]),
                 f"{one['minor_faults']:,}",
             ]
@@ -42,6 +43,10 @@ def print_results(document: Document, console: Console) -> None:
     print_table(console, table, styles=[""] * len(document["results"]))
     if any(one["heap_peak_bytes"] is None for one in document["results"]):
         print_wrapped(console, "–: only allotrope's own allocators tell of their heap.")
-    failed = [one for one in document["results"] if one["failure"] is not None]
-    for line in [*(f"{one['allocator']}: {one['failure']}" for one in failed), *notes(document)]:
+    for line in notes(document):
         print_wrapped(console, line)
+    say(console, advice(document))
+
+
+def _size(count: int | None) -> str:
+    return "–" if count is None else format_bytes(count)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The page of `allotrope replay`, from its JSON (docs/events-format.md)."""
 
-from operator import itemgetter
 from typing import Any
 
 from ...output.page import (
@@ -17,77 +16,29 @@ from ...output.page import (
     symbol,
 )
 from ...output.plots import WASTE_TITLES, legend, stacked_bars, stacked_layout
-from ...output.sentences import Sentence, counted, enumerate_names, too_few_rounds
+from ...output.sentences import counted
 from ...output.units import MEBIBYTE, format_bytes, format_nanoseconds
-from ...statistics.intervals import JUDGED_CONFIDENCE, LEAST_JUDGED_ROUNDS, estimate_ratio
-from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
+from .advice import advice
 from .measure import notes
 
 Document = dict[str, Any]
-NOT_PLAYED = (
-    "what the program does between its calls is not played, so caches are warmer than its own. "
-    "allotrope compare runs it whole."
-)
 
 
 def replay_page(document: Document) -> Page:
     played = [one for one in document["results"] if one["failure"] is None]
+    resident = [one for one in played if one["rss_growth_bytes"] is not None]
     return Page(
         title="One program's allocations under every allocator",
         command=recorded_command(document),
         subtitle=f"Replay of {document['file']}: {document['objects']:,} objects, at most "
         f"{format_bytes(document['most_live_bytes'])} live; {counted(document['rounds'], 'round')}",
-        advice=advice(document, played),
+        advice=advice(document),
         sections=[
-            Section("Time against memory", figures=[trade_off(played)] if played else []),
+            Section("Time against memory", figures=[trade_off(resident)] if resident else []),
             Section("The heap", figures=[heap_figure(document, played)] if played else []),
             Section("Figures", method(document), tables=[results_table(document)]),
         ],
     )
-
-
-def advice(document: Document, played: list[Document]) -> list[Sentence]:
-    sentences = []
-    if played:
-        fastest = min(played, key=itemgetter("cpu_seconds"))
-        leanest = min(played, key=itemgetter("rss_growth_bytes"))
-        live = format_bytes(document["most_live_bytes"])
-        grew = f"{format_bytes(leanest['rss_growth_bytes'])} resident for {live} live"
-        sentences.append(_on_speed(fastest, [one for one in played if one is not fastest]))
-        sentences.append(Sentence("finding", "Leanest", f"{leanest['allocator']}, {grew}."))
-    for one in document["results"]:
-        if one["failure"] is not None:
-            text = f"{one['allocator']}: {one['failure']}"
-            sentences.append(Sentence("refused", "Failed", text))
-    sentences.append(Sentence("note", "Mind", NOT_PLAYED))
-    return sentences
-
-
-def _on_speed(fastest: Document, others: list[Document]) -> Sentence:
-    """Only who is faster than each other one, by the interval, is called the fastest."""
-    took = f"{fastest['allocator']}, {format_nanoseconds(1e9 * fastest['cpu_seconds'])}"
-    rounds = len(fastest["cpu_seconds_rounds"])
-    if not tells_chance(rounds, LEAST_JUDGED_ROUNDS):
-        text = (
-            f"{too_few_rounds(rounds)}; it takes {LEAST_JUDGED_ROUNDS} "
-            f"(--rounds). Least processor time: {took}."
-        )
-        return Sentence("undecided", "Not decided", text)
-    near = [one["allocator"] for one in others if not _is_slower(one, fastest)]
-    if near:
-        verb = "is" if len(near) == 1 else "are"
-        text = (
-            f"least processor time: {took}; {enumerate_names(near)} {verb} not told from it at "
-            f"{THRESHOLD:.0%}."
-        )
-        return Sentence("undecided", "Not decided", text)
-    return Sentence("choice", "Fastest", f"{took} of processor time.")
-
-
-def _is_slower(one: Document, fastest: Document) -> bool:
-    rounds = one["cpu_seconds_rounds"], fastest["cpu_seconds_rounds"]
-    ratio = estimate_ratio(*rounds, confidence=JUDGED_CONFIDENCE)
-    return ratio is not None and judge(ratio) is Outcome.WORSE
 
 
 def method(document: Document) -> list[str]:
