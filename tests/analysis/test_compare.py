@@ -179,7 +179,7 @@ MACHINE = keys(
     "overcommit_memory randomize_va_space scaling_governor load_average lacks"
 )
 SETTINGS = keys("warmup prepare input timeout_seconds ignore_failure check latency duet")
-SITES = keys("command samples peak_bytes exit_bytes peak exit")
+SITES = keys("command samples peak_bytes peak_range_bytes exit_bytes peak exit")
 WITNESS = {
     "hyperfine": {"type": ["array", "null"]},
     "hyperfine_missing": MAYBE_TEXT,

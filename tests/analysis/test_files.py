@@ -102,6 +102,13 @@ class TestWhatCannotBeWritten:
         assert done.stdout == "shown\n" and "cannot write table" in done.stderr
         assert [file.name for file in tmp_path.iterdir()] == ["all"]
 
+    def test_each_file_that_cannot_be_written_is_named(self, tmp_path: Path) -> None:
+        files = {option: str(tmp_path / "no" / option) for option in ("--json", "--csv")}
+        outputs = Outputs({})
+        outputs.files = files
+        with pytest.raises(UserError, match="no/--json: No such.*; cannot write .*no/--csv: No"):
+            outputs.write({option: str for option in files})
+
     def test_what_cannot_be_made_does_not_keep_the_rest(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

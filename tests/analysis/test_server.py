@@ -125,9 +125,12 @@ class TestWhatIsMeasured:
             *("-a", "glibc", "-a", "blocks", "--server", server),
             *("--load", f"{client} burn 2 && {PYTHON} -c 'for i in range(10**7): pass'"),
             *("--metric", "requests=([0-9]+) requests", "--metric", "lag:less=lag ([0-9.,]+) ms"),
+            *("--markdown", str(tmp_path / "result.md")),
             environment={"COLUMNS": "200"},
         )
         assert done.returncode == 0, done.stderr
+        row = "| lag | blocks | 1,234 | 1.000 [1.000, 1.000] | not decided |"
+        assert row in (tmp_path / "result.md").read_text().splitlines()
         assert [one["name"] for one in document["server"]["metrics"]] == ["requests", "lag"]
         for result in document["results"]:
             # Twice 0.2 s; neither its start is in it nor what the load itself takes.

@@ -252,6 +252,38 @@ def test_a_malloc_of_the_programs_own_is_no_small_program(real: Command, tmp_pat
     assert "next" not in timed.stderr  # what ours calls itself where it passes calls on
 
 
+CHURN = """
+#include <stdlib.h>
+int main(void)
+{
+    static void *volatile held[1000];
+    for (int i = 0; i < 300000; i++) {
+        free(held[i % 1000]);
+        held[i % 1000] = malloc(i * 7919 % 500 + 16);
+    }
+    return 0;
+}
+"""
+
+
+def test_a_peak_for_which_few_samples_stand_has_its_bounds(real: Command, tmp_path: Path) -> None:
+    """The largest of many estimates was told without a word: 755 KiB of a heap of 274."""
+    (tmp_path / "churn.c").write_text(CHURN)
+    program = str(tmp_path / "churn")
+    subprocess.run(["gcc", "-O1", "-o", program, str(tmp_path / "churn.c")], check=True)
+    rates = {"1": True, "4K": False, "64K": False, "256K": False}
+    for rate, exact in rates.items():
+        said = " ".join(real.run("sites", "--rate", rate, "--", program).stderr.split())
+        assert ("few samples stand for it" in said) is not exact, said
+    sampled = Sites({"peak_bytes": 3 << 18, "rate_bytes": 1 << 18}, [], 1, symbols.Symbols([]))
+    assert sampled.peak_range() == (3 << 18, 3 << 18)  # nothing of it is drawn
+    one = Site((), Tally(3000, 3 << 18), Tally(), Tally())
+    low, high = replace(sampled, sites=[one]).peak_range()
+    assert low < 274 << 10 and high > 3 << 18
+    large = Site((), Tally(3, 3 << 18), Tally(), Tally())
+    assert replace(sampled, sites=[large]).peak_range() == (3 << 18, 3 << 18)
+
+
 def test_few_samples_do_not_tell_how_long_blocks_live(real: Command) -> None:
     said = " ".join(real.run("sites", "--rate", "64K", "--", "ls", "/").stderr.split())
     assert "samples do not tell how long blocks live; --rate 1 sees all" in said

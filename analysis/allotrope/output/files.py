@@ -48,8 +48,7 @@ class Outputs:
     ) -> None:
         """Makes what was asked for and writes it: files before anything is shown, so that a full
         terminal or pipe costs no result; standard output behind it. A file that cannot be made or
-        written costs neither the others nor what is shown: it is told at the end, the first of
-        them in full."""
+        written costs neither the others nor what is shown: each is told at the end."""
         failed: list[Exception] = []
         for_stdout = None
         for option, file in self.files.items():
@@ -64,6 +63,8 @@ class Outputs:
         show()
         if for_stdout is not None:
             click.echo(for_stdout, nl=False)
+        if len(failed) > 1 and all(isinstance(error, UserError) for error in failed):
+            raise UserError("; ".join(map(str, failed)))
         if failed:
             raise failed[0]
 

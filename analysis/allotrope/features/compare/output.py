@@ -32,7 +32,14 @@ from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES, Comparison, Contender
 from .recommendation import memory_that_matters
 from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
-from .servers import HEAP_PEAK, server_document, server_legend, server_result, server_rows
+from .servers import (
+    HEAP_PEAK,
+    load_rows,
+    server_document,
+    server_legend,
+    server_result,
+    server_rows,
+)
 
 SCHEMA = "allotrope.compare/1"
 
@@ -311,19 +318,23 @@ def _what_went_wrong(comparison: Comparison) -> list[str]:
 
 
 def as_markdown(comparison: Comparison, advice: Sequence[Sentence] = ()) -> str:
-    header, *rows = table_rows(comparison)
-    lines = [
-        f"`{shlex.join(comparison.plan.command)}`",
-        "",
-        "| " + " | ".join(header) + " |",
-        "|---|" + "---:|" * (len(header) - 2) + "---|",
-        *("| " + " | ".join(row) + " |" for row in rows),
-    ]
+    rows = table_rows(comparison)
+    lines = [f"`{shlex.join(comparison.plan.command)}`", "", *_markdown_table(rows)]
+    load = load_rows(comparison) if comparison.plan.server else []
+    if load[1:]:
+        lines += ["", "What the load said:", "", *_markdown_table(load)]
     for sentence in advice:
         lines += ["", f"**{sentence.title}:** {sentence.text}"]
-    for line in legend(comparison, header):
+    for line in legend(comparison, rows[0]):
         lines += ["", line]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Figures at the right, but for the first column and the last."""
+    edge = "|---|" + "---:|" * (len(rows[0]) - 2) + "---|"
+    header, *others = ("| " + " | ".join(row) + " |" for row in rows)
+    return [header, edge, *others]
 
 
 def _least_wanted(comparison: Comparison, statuses: Sequence[str]) -> list[int]:

@@ -509,10 +509,14 @@ def sites_sections(document: Document, prefix: str) -> list[Section]:
     figures = [_size_histogram(prefix, sizes)] if sizes else []
     tables, paragraphs = [], []
     if found:
-        paragraphs.append(
+        text = (
             f"Estimated from {found['samples']:,} sampled allocations of {found['command']}; "
             "allotrope sites shows it in full, with flame graphs."
         )
+        if "peak_range_bytes" in found:  # comparisons of before have none
+            low, high = map(format_bytes, found["peak_range_bytes"])
+            text += f" The most that it held is known to lie between {low} and {high} from these."
+        paragraphs.append(text)
         for moment, title in (("peak", "Held when the program held most"), ("exit", "Never freed")):
             rows = [
                 [

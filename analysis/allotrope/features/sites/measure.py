@@ -6,6 +6,7 @@ A *site* is a stack of callers of malloc. Of each: what it held when the program
 that was *temporary*: freed at once, with no other call of its thread between.
 """
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -20,6 +21,8 @@ MOMENTS = ("peak", "exit", "total")
 LIBRARY_NAMES = ("operator new", "_Znwm", "_Znam", "std::", "__gnu_cxx::", "void std::")
 # Where its headers lie: what is inlined from there is named without `std::`, `allocate` say.
 LIBRARY_HEADERS = "/include/c++/"
+# Standard deviations: of the largest of thousands of estimates, and of one.
+OF_MANY, OF_ONE = 3.7, 2.0
 # Who calls main is of no interest.
 START_NAMES = ("__libc_start_", "_start")
 
@@ -80,6 +83,26 @@ class Sites:
 
     def sum(self, moment: str) -> Tally:
         return sum((site.at(moment) for site in self.sites), Tally())
+
+    def peak_range(self) -> tuple[float, float]:
+        """Bytes between which the true peak lies. What the samples say is the largest of very many
+        estimates, so it is more likely too high than too low: hence the unlike deviations. A block
+        larger than the rate is always a sample and counts as it is. Wilson and Hilferty's
+        approximation of a Poisson mean's bounds (1931)."""
+        peak, rate = float(self.raw["peak_bytes"]), float(self.raw["rate_bytes"])
+        if self.is_exact:
+            return peak, peak
+        small = [site.peak for site in self.sites if site.peak.bytes < rate * site.peak.blocks]
+        drawn = min(peak, float(sum(tally.bytes for tally in small)))
+        if not drawn:
+            return peak, peak
+        count = drawn / rate  # samples that it is estimated from
+
+        def bound(deviations: float) -> float:
+            root = 1 - 1 / (9 * count) + deviations / (3 * math.sqrt(count))
+            return peak - drawn + drawn * max(0.0, root) ** 3
+
+        return bound(-OF_MANY), bound(OF_ONE)
 
     def by_place(self, moment: str) -> list[tuple[str, Tally, Site]]:
         """Sums over sites that allocate at the same line, largest first, with the largest site

@@ -12,6 +12,7 @@ from .measure import MOMENTS, Site, Sites, Tally
 SCHEMA = "allotrope.site-report/1"
 SHOWN_CALLERS = 3
 SUMMARIZED = 8
+TOLD = 0.8  # of a figure: what its lower bound may be without a word
 LEAST_SAMPLES = 100  # from which on shares of all allocations are told
 NOTICEABLE_TEMPORARIES = 0.1  # of all allocations
 AGES = ((1e3, "1 µs"), (1e6, "1 ms"), (1e9, "1 s"))
@@ -57,7 +58,7 @@ def sentences(found: Sites) -> list[Sentence]:
             if tally.bytes * 50 >= peak
         )
         text = (
-            f"when the program held most it held {about}{format_bytes(peak)}, "
+            f"when the program held most it held {about}{format_bytes(peak)}{_peak_doubt(found)}, "
             f"{found.raw['peak_seconds']:.2f} s after its start: {named}."
         )
         words.append(Sentence("note", "The peak", text))
@@ -71,6 +72,15 @@ def sentences(found: Sites) -> list[Sentence]:
             text += f" Called by {chain}."
         words.append(Sentence("finding", "Never freed", text))
     return [*words, *_mostly_leaked(found), *_temporaries(found), *_ages(found), *_limits(found)]
+
+
+def _peak_doubt(found: Sites) -> str:
+    """Said where few samples stand for what was held."""
+    low, high = found.peak_range()
+    if low >= TOLD * found.raw["peak_bytes"]:
+        return ""
+    bounds = f"{format_bytes(round(low))} to {format_bytes(round(high))}"
+    return f" ({bounds}: few samples stand for it; --rate 1 tells it)"
 
 
 def _mostly_leaked(found: Sites) -> list[Sentence]:
@@ -204,6 +214,7 @@ def summarize_sites(found: Sites) -> dict[str, Any]:
         "command": found.raw["command"],
         "samples": found.raw["samples"],
         "peak_bytes": found.raw["peak_bytes"],
+        "peak_range_bytes": [round(bound) for bound in found.peak_range()],
         "exit_bytes": found.raw["exit_bytes"],
         **rows,
     }
