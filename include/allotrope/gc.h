@@ -156,7 +156,8 @@ typedef int allotrope_gc_visitor(void *argument, void *address, size_t bytes,
  *   EINVAL   visit is NULL.
  *   ENOTSUP  The heap is another library's (ALLOTROPE=next).
  *   EAGAIN   The process forks just now.
- *   ENOMEM   There is no memory for the list. */
+ *   ENOMEM   There is no memory for the list. (Under bsd, whose heap itself needs memory to be
+ *            walked, its blocks may be missing instead.) */
 int allotrope_gc_walk(allotrope_gc_visitor *visit, void *argument) ALLOTROPE_GC_WEAK;
 
 /* What collections have done since the process began. UINT64_MAX: not counted by this preset.
