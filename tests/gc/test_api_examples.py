@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""allotrope/gc.h in programs: the examples and api_calls.c, built from what `make install` installs.
+"""allotrope/gc.h in programs: the examples and api_calls.c, built from what is installed.
 
 An example runs without the library, with it preloaded, linked with it, and linked statically."""
 
@@ -172,9 +172,7 @@ def test_an_example_runs_linked(
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_an_example_runs_linked_statically(
-    name: str, installed: Installed, tmp_path: Path
-) -> None:
+def test_an_example_runs_linked_statically(name: str, installed: Installed, tmp_path: Path) -> None:
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
     flags = ["-static", *installed.flags("--static", "--cflags", "--libs")]
