@@ -81,6 +81,12 @@ enum leaks_found {
                   * this is a vfork child, or a thread is in execve */
 };
 
+enum collected {
+    COLLECTED,
+    COLLECT_LATER, /* it was given up, but the next may succeed */
+    COLLECT_NEVER, /* there are no collections, as things stand */
+};
+
 struct allocator {
     const char *name;   /* "bsd" */
     const char *preset; /* "default" or "classic" */
@@ -141,9 +147,11 @@ struct allocator {
      * threads run. Called under the statistics' lock, whose rank is below all of the allocators'.
      */
     size_t (*cached_bytes)(void);
-    /* For tests, not called by the shim. walk visits every block; is_valid checks every structure.
-     * Other threads must be quiet for the result to mean anything. */
+    /* walk visits every block, with locks held that malloc takes. Blocks that other threads take
+     * or free meanwhile may be told as they were or as they are. */
     void (*walk)(heap_visitor *visit, void *argument);
+    /* For tests, not called by the shim: checks every structure. Other threads must be quiet for
+     * the result to mean anything. */
     bool (*is_valid)(void);
 
     /* What only some allocators have; NULL in the others. */
@@ -198,6 +206,11 @@ struct allocator {
      * a lock of a rank below RANK_COLLECTOR. may_wait: false in a signal handler, for whose thread
      * others may wait. Called only where reports_leaks() is true. */
     enum leaks_found (*find_leaks)(leak_visitor *visit, void *argument, bool may_wait);
+    /* A full collection, at the program's request. */
+    enum collected (*collect)(void);
+    /* The program promises that a block, which it has just been handed out, never holds a pointer.
+     * realloc may end that. */
+    void (*holds_no_pointers)(void *block);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
      * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);

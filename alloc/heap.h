@@ -47,8 +47,9 @@ static inline bool begins_segment(struct page_source *pages, const void *address
     return false;
 }
 
-/* What a block is to a walk. CACHED: free to the program, but kept by a layer above the heap. */
-enum block_state { BLOCK_FREE, BLOCK_LIVE, BLOCK_CACHED };
+/* What a block is to a walk. CACHED: free to the program, but kept by a layer above the heap.
+ * RETIRED: the program has freed it, and a collector keeps it (alloc/blocks/slab.h). */
+enum block_state { BLOCK_FREE, BLOCK_LIVE, BLOCK_CACHED, BLOCK_RETIRED };
 
 struct block_info {
     void *payload;       /* what the program sees, or would see; a heap's own walk may give the

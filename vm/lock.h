@@ -34,6 +34,7 @@ enum lock_rank {
     RANK_DEPOT,     /* chains of free blocks between thread caches and arenas */
     RANK_ARENA,     /* one heap: an arena's, that of blocks, that of gc:classic */
     RANK_LARGE,     /* blocks that are mapped one by one */
+    RANK_ROOTS,     /* what the program wants to be roots (asked_roots.h) */
     RANK_PAGES,     /* metadata; the window */
     LOCK_RANKS
 };

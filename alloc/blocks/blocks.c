@@ -173,5 +173,6 @@ const struct allocator blocks_default = {
     .alloc_zeroed = blocks_alloc_zeroed,
     .alloc_aligned = blocks_alloc_aligned,
     .usable_size = blocks_usable_size,
+    .walk = blocks_walk,
     BLOCKS_FUNCTIONS,
 };

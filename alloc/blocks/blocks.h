@@ -30,9 +30,9 @@ bool blocks_is_valid(void);
 void blocks_tune(enum tuning parameter, size_t value);
 
 /* All of struct allocator that is the same with and without a collector. */
-#define BLOCKS_FUNCTIONS                                                                       \
-    .waste = blocks_waste, .owns = blocks_owns, .thread_exit = blocks_thread_exit,             \
-    .statistics = blocks_statistics, .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, \
+#define BLOCKS_FUNCTIONS                                                           \
+    .waste = blocks_waste, .owns = blocks_owns, .thread_exit = blocks_thread_exit, \
+    .statistics = blocks_statistics, .cached_bytes = blocks_cached_bytes,          \
     .is_valid = blocks_is_valid, .tune = blocks_tune
 
 struct blocks_options {

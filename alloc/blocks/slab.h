@@ -14,7 +14,8 @@
  *     mark      reached by the collection under way. Of a block that is not live it is set from
  *               the start, so that no marker looks into the block
  *     retired   the program has freed the block. The heap has ignored the free, or keeps the block
- *               in quarantine: what the block points to is not kept
+ *               in quarantine: what the block points to is not kept. Or the program has promised
+ *               that it points to nothing (gc_holds_no_pointers, gc/cycle/gc.c)
  *     pinned    kept by every collection, reached or not
  *     suspect   a collection found the block dead and left it, its live bit cleared: it is the
  *               program's still if the program hides pointers (gc/cycle/sweep.c)

@@ -505,6 +505,19 @@ static size_t trim(void)
     return 0;
 }
 
+static enum collected collect_now(void)
+{
+    if (!collection_is_available(&classic->driver))
+        return COLLECT_NEVER;
+    if (!lock_enter(&lock)) {
+        frozen_end();
+        return COLLECT_LATER;
+    }
+    bool reclaimed = collect();
+    lock_release(&lock);
+    return reclaimed ? COLLECTED : COLLECT_LATER;
+}
+
 static size_t cached_bytes(void)
 {
     return 0;
@@ -586,6 +599,7 @@ const struct allocator gc_classic = {
     .fork_child = fork_child,
     .thread_exit = thread_exit,
     .trim = trim,
+    .collect = collect_now,
     .statistics = statistics,
     .cached_bytes = cached_bytes,
     .walk = walk,

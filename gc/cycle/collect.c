@@ -267,7 +267,8 @@ static void count_work(void)
         statistics->most_markers = state.marked.markers;
     statistics->freed_blocks += state.swept.blocks;
     statistics->freed_bytes += state.swept.bytes;
-    statistics->reclaimed_blocks += state.swept.blocks - state.swept.retired_blocks;
+    bool retires = state.retires || quarantine_on; /* else they have no pointers, see gc.c */
+    statistics->reclaimed_blocks += state.swept.blocks - (retires ? state.swept.retired_blocks : 0);
     statistics->held_blocks = state.swept.held_blocks;
     statistics->held_bytes = state.swept.held_bytes;
     statistics->suspected_blocks += state.swept.suspected_blocks;

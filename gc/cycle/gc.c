@@ -214,8 +214,10 @@ static struct {
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
-    /* There are pins, a quarantine, or live bits that are late where frees count again: [late live
-     * bit] (alloc/blocks/heap.h). */
+    _Atomic bool has_pointer_free; /* and frees count: see gc_holds_no_pointers */
+    bool retires;                  /* frees, from the start */
+    /* There are pins, blocks without pointers, a quarantine, or live bits that are late where frees
+     * count again: [late live bit] (alloc/blocks/heap.h). */
     _Atomic bool free_looks;
 } gc;
 
@@ -476,6 +478,7 @@ static bool init(const void *values)
         stop_listen(asked);
     }
     gc.ignores_frees = ignored;
+    gc.retires = ignored || quarantines;
     set_free_ignored();
     return true;
 }
@@ -564,6 +567,14 @@ static size_t gc_usable_size(const void *block)
     return bytes - (bytes > 0 && bytes <= PADDED_BYTES && gc.collects);
 }
 
+/* The fast path of free does not look at the retired bit, which the next block must not have. */
+static void free_for_good(void *block)
+{
+    if (atomic_load_explicit(&gc.has_pointer_free, memory_order_relaxed))
+        blocks_unretire(block);
+    blocks_free(block);
+}
+
 static __attribute__((noinline)) void free_looking(void *block)
 {
     bool pinned = was_pinned(block);
@@ -575,7 +586,7 @@ static __attribute__((noinline)) void free_looking(void *block)
     else if (blocks_has_late_live_bits())
         blocks_free_by_slab(block);
     else
-        blocks_free(block);
+        free_for_good(block);
 }
 
 /* Reads in this order, since set_free_ignored sets free_looks before it clears free_ignored: who
@@ -640,6 +651,67 @@ static size_t gc_trim(void)
     run_collection(CAUSE_ASKED, 0);
     operation_end();
     return blocks_trim();
+}
+
+/* At the program's request. */
+
+/* A quarantine that has released blocks by their age has not collected. */
+static enum collected gc_collect(void)
+{
+    if (needs_no_collections() || !collect_is_available())
+        return COLLECT_NEVER;
+    if (!operation_begin()) {
+        frozen_end();
+        return COLLECT_LATER;
+    }
+    bool reclaimed = run_collection(CAUSE_ASKED, 0) && (!gc.quarantines || collect_works());
+    operation_end();
+    return reclaimed ? COLLECTED : COLLECT_LATER;
+}
+
+/* A retired block is not followed, and is freed when nothing points to it. So a block without
+ * pointers is retired from the start. Where frees count each has to clear the bit then. Where leaks
+ * are kept, or looked for, such a block would be reclaimed or not be told, and in a quarantine its
+ * free would be the second: there it is as any other. */
+static void gc_holds_no_pointers(void *block)
+{
+    if (gc.quarantines || gc.keeps_leaks || gc.watches || !gc.collects)
+        return;
+    if (!gc.retires) {
+        gc.has_pointer_free = true;
+        gc.free_looks = true;
+    }
+    blocks_retire(block, "allotrope_gc_malloc_pointer_free");
+}
+
+struct walk {
+    heap_visitor *visit;
+    void *argument;
+};
+
+static bool is_retired(const void *block)
+{
+    struct slab *slab = blocks_slab_of(block);
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    return (__atomic_load_n(&slab->words[index / SLAB_WORD_BLOCKS].retired, __ATOMIC_RELAXED) &
+            slab_bit(index)) != 0;
+}
+
+static void visit_block(void *argument, const struct block_info *info)
+{
+    const struct walk *walk = argument;
+    struct block_info told = *info;
+    told.usable_bytes -= told.usable_bytes <= PADDED_BYTES && gc.collects;
+    if (told.state == BLOCK_LIVE && gc.retires && is_retired(told.payload))
+        told.state = BLOCK_RETIRED;
+    walk->visit(walk->argument, &told);
+}
+
+static void gc_walk(heap_visitor *visit, void *argument)
+{
+    struct walk walk = {visit, argument};
+    blocks_walk(visit_block, &walk);
 }
 
 /* Leaks. */
@@ -812,6 +884,8 @@ const struct allocator gc_default = {
     .resize = gc_resize,
     .fork_child = gc_fork_child,
     .trim = gc_trim,
+    .collect = gc_collect,
+    .holds_no_pointers = gc_holds_no_pointers,
     .more_statistics = gc_statistics,
     .pin = gc_pin,
     .needs_pins = collect_is_available,
@@ -829,5 +903,6 @@ const struct allocator gc_default = {
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,
     .usable_size = gc_usable_size,
+    .walk = gc_walk,
     BLOCKS_FUNCTIONS,
 };

@@ -13,6 +13,7 @@
 
 #include "gc/world/call_on_stack.h"
 #include "gc/world/recorder.h"
+#include "vm/asked_roots.h"
 #include "vm/clock.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
@@ -189,11 +190,13 @@ static void stop_and_collect(void *argument, uintptr_t stack_pointer)
     struct collection_driver *driver = argument;
     if (driver->collector->prepare)
         driver->collector->prepare();
+    asked_roots_lock(); /* [no-lock-while-stopped] */
     struct times times = {.begun = monotonic_ns(), .begun_cpu = process_ns()};
     enum stop_failure failure = stop_world();
     if (failure == STOP_DONE)
         collect_stopped(driver, stack_pointer, &times);
-    else
+    asked_roots_unlock();
+    if (failure != STOP_DONE)
         give_up(driver, &driver->statistics.given_up[failure], times.begun);
     if (driver->collector->finish)
         driver->collector->finish(&driver->current);

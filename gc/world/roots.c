@@ -62,6 +62,7 @@
 #include "gc/world/half_seen_stacks.h"
 #include "gc/world/stop.h"
 #include "gc/world/recorder.h"
+#include "vm/asked_roots.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -483,6 +484,28 @@ static void keep_buffer(uintptr_t address)
         roots.visitor->kernel_writes(address);
 }
 
+/* The range may be no memory any more, or never have been: so it is read by the kernel. The page
+ * that it begins in is read apart, so that the others are read from their starts; a word may lie
+ * across. */
+static void scan_asked(uintptr_t start, uintptr_t end)
+{
+    start = round_down(start, sizeof(uint32_t));
+    uintptr_t page = round_up(start, PAGE_BYTES), across = page + sizeof(uintptr_t);
+    if (start < page)
+        scan_through_file(start, across < end ? across : end);
+    if (page < end)
+        scan_through_file(page, end);
+}
+
+/* Words that prove nothing about hidden pointers: the program may have hidden them just so. */
+static void visit_asked(void)
+{
+    if (roots.visitor->next_mapping)
+        roots.visitor->next_mapping(true);
+    roots.code = false;
+    asked_roots_each(roots.visitor->words, scan_asked);
+}
+
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
  * runs. So may what a segment register leads to. */
 static void keep_stack(const struct stopped_thread *thread)
@@ -526,6 +549,8 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     half_seen_end(read);
+    if (read)
+        visit_asked();
     if (read && roots.has_rings)
         read = io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
     return read;

@@ -122,6 +122,12 @@ union route_page route_page __attribute__((ROUTE_PLACE)) = {
 
 const struct allocator *const pass_through = &next_allocator;
 
+#ifndef PIC
+extern const char gc_interface_is_linked; /* shim/symbols/gc_interface.h */
+extern const char *const route_takes_along;
+const char *const route_takes_along = &gc_interface_is_linked;
+#endif
+
 static WRITTEN_AT_START struct configuration configuration;
 
 struct route route_to(const struct allocator *allocator)

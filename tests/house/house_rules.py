@@ -45,7 +45,9 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "shim/reports": {"vm", "shim/configuration", "trace/protocol"},
     "shim/route": VM | ALLOC | {"shim/configuration", "shim/reports"},
     "shim/observers": VM | {"shim/configuration", "shim/reports", "shim/route", "trace/protocol"},
-    "shim/symbols": {"vm", "shim/configuration", "shim/route", "shim/observers"},
+    "include/allotrope": set(),
+    "shim/symbols": {"vm", "include/allotrope"}
+    | {"shim/configuration", "shim/route", "shim/observers"},
     "shim/system_calls": {"vm", "shim/route", "shim/symbols"},
     "trace/base": set(),
     "trace/protocol": set(),

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * asked_roots.h: what the program has asked a collector to take for roots, by allotrope/gc.h.
+ *
+ * Two kinds: ranges of memory, in which each word may be a pointer; and pins, single addresses that
+ * the program may keep nowhere else. Both are counted: what was added twice is to be taken back
+ * twice. They are kept whatever the allocator is, so a program meets the same answers everywhere.
+ *
+ * Who writes: any thread, under the lock. While a process forks changes wait for its end, and their
+ * callers do not (vm/freeze.h). Who stops the world holds the lock from before the stop on. So no
+ * stopped thread is in the middle of a change.
+ *
+ * The functions return 0 or a number of errno.
+ */
+#ifndef ALLOTROPE_VM_ASKED_ROOTS_H
+#define ALLOTROPE_VM_ASKED_ROOTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Once, before there is a second thread. */
+void asked_roots_init(void);
+
+/* ENOMEM. The range need not be readable, nor stay so. */
+int asked_roots_add(uintptr_t start, size_t bytes);
+/* ENOENT: it was not added, or not with so many bytes. */
+int asked_roots_remove(uintptr_t start, size_t bytes);
+
+/* address: not 0. ENOMEM. */
+int asked_roots_pin(uintptr_t address);
+/* ENOENT: it is not pinned. */
+int asked_roots_unpin(uintptr_t address);
+
+/* For a collector: before the world is stopped, and when it runs again. */
+void asked_roots_lock(void);
+void asked_roots_unlock(void);
+
+/* Between these. words: the pins, in memory that can be read, among other numbers that are no
+ * addresses. range: as it was added. */
+void asked_roots_each(void (*words)(const void *start, const void *end),
+                      void (*range)(uintptr_t start, uintptr_t end));
+
+#endif
