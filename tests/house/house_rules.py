@@ -133,8 +133,8 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "sites": set(),
     "leaks": {"sites"},
     "lifetimes": {"sites"},
-    "locality": {"compare", "trace"},
     "compare": {"latency", "server", "sites"},
+    "locality": {"compare", "trace"},
     "suite": {"compare"},
     "cluster": {"suite"},
 }
