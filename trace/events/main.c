@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "trace/base/json.h"
+#include "trace/base/last_words.h"
 #include "trace/base/number.h"
 #include "trace/events/commands.h"
 #include "trace/events/record.h"
@@ -36,11 +37,7 @@ void refuse(int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("allotrope: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(status);
+    end_with_line(status, "allotrope", format, arguments);
 }
 
 void *grown(void *array, size_t count, size_t size)

@@ -20,6 +20,7 @@ from ..features.compare.difference import (
     difference_lines,
     difference_rows,
 )
+from ..features.compare.findings import Document
 from ..features.compare.gate import STATUS as GATE_STATUS
 from ..features.compare.gate import (
     Condition,
@@ -32,7 +33,7 @@ from ..features.compare.gate import (
 )
 from ..features.compare.measure import BUILD, MOST_ROUNDS, Comparison, Plan, check_plan, compare
 from ..features.compare.page import compare_page
-from ..features.compare.recommendation import Document, recommend
+from ..features.compare.recommendation import recommend
 from ..features.compare.servers import load_rows
 from ..features.compare.witness import call_witnesses, witness_lines, witness_rows
 from ..features.latency.output import latency_rows, latency_words

@@ -60,6 +60,11 @@ def format_ratio(ratio: float, low: float, high: float) -> str:
     return f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
 
 
+def format_percent(share: float) -> str:
+    """Three digits or fewer."""
+    return f"{100 * share:.3g}%"
+
+
 def format_coverage(coverage: float) -> str:
     """Never more than it is: 99.99% is not 100%."""
     return f"{math.floor(1000 * coverage) / 10:.1f}%"

@@ -16,8 +16,8 @@ from ...output.units import format_bytes, format_ratio, format_seconds
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
 from ...statistics.verdicts import THRESHOLD, Outcome, judge
 from ...system.errors import UserError
+from .findings import cpu_quantity, memory_quantity
 from .gate import UNFIT, Condition, Judgement, unfit_result
-from .recommendation import cpu_quantity, memory_quantity
 
 Document = Mapping[str, Any]
 SCHEMA = "allotrope.difference/1"

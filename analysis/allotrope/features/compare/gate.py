@@ -15,8 +15,8 @@ from ...output.units import format_bytes, format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
 from ...system.errors import UserError
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
+from .findings import cpu_quantity, memory_quantity
 from .measure import QUANTITIES
-from .recommendation import cpu_quantity, memory_quantity
 
 Document = Mapping[str, Any]
 STATUS = 3  # of a comparison that meets a condition

@@ -28,9 +28,9 @@ from ...system import capabilities
 from ...system.machine import machine_facts
 from . import served
 from .collector import collections_line
+from .findings import memory_that_matters
 from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES, Comparison, Contender
-from .recommendation import memory_that_matters
 from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
 from .servers import (
     HEAP_PEAK,

@@ -11,6 +11,7 @@ from ...output.units import (
     format_count,
     format_coverage,
     format_nanoseconds,
+    format_percent,
     format_ratio,
     format_seconds,
     short_bytes,
@@ -21,7 +22,8 @@ from ...system.native import by_power
 from ..latency.page import latency_sections
 from . import served
 from .collector import causes_in_words, given_up_in_words
-from .recommendation import cpu_quantity, memory_quantity, percent, recommend
+from .findings import cpu_quantity, memory_quantity
+from .recommendation import recommend
 from .server_page import (
     command_line,
     format_request_time,
@@ -664,7 +666,7 @@ def summary_table(document: Document) -> Table:
             ]
     word = spread_word(document)
     header = ["quantity", "allocator", "median", word, f"ratio to {document['baseline']}"]
-    within = percent(document.get("threshold", THRESHOLD))
+    within = format_percent(document.get("threshold", THRESHOLD))
     header.append(f"verdict at {within}")
     return Table(f"Medians with their {word}s", header, rows, text_columns=2)
 

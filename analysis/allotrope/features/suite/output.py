@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 
 from ...output import files
 from ...output.sentences import Sentence, counted, enumerate_names, too_few_rounds
-from ...output.units import format_ratio
+from ...output.units import format_percent, format_ratio
 from ...statistics.intervals import (
     JUDGED_CONFIDENCE,
     JUDGED_ROUNDS,
@@ -19,16 +19,9 @@ from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean, geo
 from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
+from ..compare.findings import load_limits, memory_quantity, own_memory
 from ..compare.output import as_document
-from ..compare.recommendation import (
-    Ratio,
-    by_the_clock,
-    choose,
-    load_limits,
-    memory_quantity,
-    own_memory,
-    percent,
-)
+from ..compare.recommendation import Ratio, by_the_clock, choose
 from ..compare.served import cell, notes, stranger
 from .measure import SuiteRun
 
@@ -435,7 +428,7 @@ def means_rows(document: Document) -> list[list[str]]:
 
 
 def mark_legend() -> str:
-    return f"* better or worse: the interval lies beyond {percent(THRESHOLD)}"
+    return f"* better or worse: the interval lies beyond {format_percent(THRESHOLD)}"
 
 
 def name_of(entry: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ from ...output.plots import interval_bar, legend, ratio_layout
 from ...output.sentences import counted
 from ...output.units import format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS
+from ..compare.findings import memory_quantity
 from ..compare.page import machine_section, spread_word, summary_table
-from ..compare.recommendation import memory_quantity, recommend
+from ..compare.recommendation import recommend
 from .output import has_interval, mark_legend, means_rows, name_of, program_rows, recommend_suite
 
 Document = Mapping[str, Any]

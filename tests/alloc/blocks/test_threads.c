@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_threads.c: what becomes of a thread's slabs when it exits, or when another thread forks.
+ * Each test has a size class of its own, which nobody else uses.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/remote.h"
+#include "alloc/blocks/threads.h"
+#include "tests/unit/unit.h"
+#include "vm/fork_chain.h"
+
+enum { BLOCKS = 40, FEW = 10 /* a local free list has room for them */, MOST_BLOCKS = 4096 };
+
+/* What a thread is to do before it exits. */
+struct work {
+    size_t bytes, count, kept; /* allocates so many, and frees all but the last `kept` */
+    void *blocks[MOST_BLOCKS];
+    struct thread_heap *heap; /* that it had */
+    sem_t is_done, may_exit;
+};
+static struct work work;
+
+static void *work_and_exit(void *waits)
+{
+    for (size_t i = 0; i < work.count; i++)
+        work.blocks[i] = blocks_alloc(work.bytes);
+    work.heap = thread_heap;
+    for (size_t i = 0; i < work.count - work.kept; i++)
+        blocks_free(work.blocks[i]);
+    sem_post(&work.is_done);
+    if (waits)
+        sem_wait(&work.may_exit);
+    blocks_thread_exit();
+    return NULL;
+}
+
+static pthread_t start_work(size_t bytes, size_t count, size_t kept, bool waits)
+{
+    pthread_t thread;
+    work = (struct work){.bytes = bytes, .count = count, .kept = kept};
+    sem_init(&work.is_done, 0, 0);
+    sem_init(&work.may_exit, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, work_and_exit, waits ? &work : NULL), 0);
+    sem_wait(&work.is_done);
+    return thread;
+}
+
+/* A thread that allocates `count` blocks, keeps the last `kept`, and is gone. */
+static void do_work(size_t bytes, size_t count, size_t kept)
+{
+    pthread_join(start_work(bytes, count, kept, false), NULL);
+}
+
+static size_t slabs_of(size_t bytes)
+{
+    return blocks_heap.class_slabs[size_class_of(bytes)];
+}
+
+static uint32_t free_in(const struct slab *slab)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < slab_words(slab); i++)
+        count += count_bits(slab_free(&slab->words[i]));
+    return count;
+}
+
+static void test_empty_slabs_go_back_when_their_thread_exits(void **state)
+{
+    (void)state;
+    do_work(1000, 300, 0);
+    assert_int_equal(slabs_of(1000), 0);
+    assert_false(work.heap->alive);
+    assert_true(blocks_is_valid());
+}
+
+static void test_a_slab_with_a_live_block_is_abandoned_with_all_that_is_free(void **state)
+{
+    (void)state;
+    do_work(1100, BLOCKS, 1); /* its others were in a local free list */
+    struct slab *slab = blocks_slab_of(work.blocks[BLOCKS - 1]);
+    assert_int_equal(slab->state, SLAB_ABANDONED);
+    assert_null(thread_heap_of(slab));
+    assert_int_equal(free_in(slab), slab->capacity - 1);
+    assert_int_equal(slabs_of(1100), 1);
+}
+
+static void test_an_abandoned_slab_is_adopted_before_a_new_one_is_made(void **state)
+{
+    (void)state;
+    do_work(1300, BLOCKS, 1);
+    struct slab *slab = blocks_slab_of(work.blocks[BLOCKS - 1]);
+    void *block = blocks_alloc(1300);
+    assert_ptr_equal(blocks_slab_of(block), slab);
+    assert_ptr_equal(thread_heap_of(slab), thread_heap);
+    assert_int_equal(slabs_of(1300), 1);
+    blocks_free(work.blocks[BLOCKS - 1]); /* ours now: no remote free */
+    assert_int_equal(slab->words[0].remote, 0);
+    blocks_free(block);
+}
+
+static void test_a_full_abandoned_slab_serves_when_a_block_of_it_is_freed(void **state)
+{
+    (void)state;
+    size_t capacity = GRANULE_BYTES / size_class_bytes[size_class_of(1900)];
+    do_work(1900, capacity, capacity);
+    struct slab *slab = blocks_slab_of(work.blocks[0]);
+    assert_int_equal(free_in(slab), 0);
+    assert_null(adopt_slab(size_class_of(1900), thread_heap));
+    assert_int_equal(slab->state, SLAB_ABANDONED_FULL);
+    void *first = slab->base;
+    blocks_free(first);
+    assert_ptr_equal(blocks_alloc(1900), first);
+    assert_ptr_equal(thread_heap_of(slab), thread_heap);
+}
+
+static void test_the_last_free_of_an_abandoned_slab_gives_it_back(void **state)
+{
+    (void)state;
+    do_work(2100, 3, 3);
+    for (size_t i = 0; i < 3; i++)
+        blocks_free(work.blocks[i]);
+    assert_int_equal(slabs_of(2100), 1); /* nobody has looked yet */
+    assert_null(adopt_slab(size_class_of(2100), thread_heap));
+    assert_int_equal(slabs_of(2100), 0);
+}
+
+/* Who frees a block has read the slab's owning thread before this one exits, and pushes after. */
+static void test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found(void **state)
+{
+    (void)state;
+    do_work(2500, 2, 2);
+    struct slab *slab = blocks_slab_of(work.blocks[0]);
+    slab->thread_heap = work.heap;
+    push_remote_free(slab, work.blocks[0], 0);
+    slab->thread_heap = NULL;
+    assert_ptr_equal(work.heap->remote_queue.newest, slab);
+    assert_ptr_equal(adopt_slab(size_class_of(2500), thread_heap), slab);
+    assert_null(work.heap->remote_queue.newest);
+    assert_false(slab->queued);
+    assert_int_equal(free_in(slab), slab->capacity - 1);
+}
+
+static void test_thread_heaps_are_used_again(void **state)
+{
+    (void)state;
+    uint64_t threads = blocks_heap.threads;
+    do_work(64, 1, 0);
+    struct thread_heap *heap = work.heap;
+    assert_int_equal(blocks_heap.threads, threads);
+    for (size_t i = 0; i < 5; i++) {
+        do_work(64, 1, 0);
+        assert_ptr_equal(work.heap, heap);
+    }
+}
+
+static void test_an_exit_during_a_fork_is_made_up_for_in_the_parent(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(3100, 3, 1, true);
+    struct slab *slab = blocks_slab_of(work.blocks[2]);
+    fork_chain_prepare();
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    bool was_alive = work.heap->alive;
+    bool had_slab = thread_heap_of(slab) == work.heap;
+    fork_chain_parent();
+    assert_true(was_alive && had_slab);
+    assert_false(work.heap->alive);
+    assert_int_equal(slab->state, SLAB_ABANDONED);
+    assert_int_equal(free_in(slab), slab->capacity - 1);
+}
+
+/* The child of a fork: the other thread is not there, its heap is. */
+static void look_at_the_others_slabs(void *unused)
+{
+    (void)unused;
+    struct slab *slab = blocks_slab_of(work.blocks[FEW - 1]);
+    require(thread_heap_of(slab) == work.heap);
+    blocks_fork_child();
+    require(!work.heap->alive && blocks_heap.threads == 1);
+    require(thread_heap_of(slab) == NULL);
+    require(free_in(slab) == slab->capacity - 1);
+    for (size_t i = 0; i < FEW - 1; i++)
+        require(!unit_is_live(fast_table_unit(work.blocks[i])));
+    void *block = blocks_alloc(3700);
+    require(blocks_slab_of(block) == slab && thread_heap_of(slab) == thread_heap);
+    blocks_free(work.blocks[FEW - 1]);
+    blocks_free(block);
+    require(blocks_is_valid());
+}
+
+static void test_the_child_of_a_fork_adopts_what_the_others_had(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(3700, FEW, 1, true);
+    assert_child_succeeds(look_at_the_others_slabs, NULL);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+}
+
+/* Somebody who was to push the slab has set `queued`, and is not in the child. */
+static void free_in_the_child(void *argument)
+{
+    struct slab *slab = blocks_slab_of(argument);
+    blocks_fork_child();
+    size_t before = free_in(slab);
+    push_remote_free(slab, argument, 0);
+    require(blocks_heap.abandoned_queue.newest == slab);
+    require(adopt_slab(slab->class_index, thread_heap) == slab);
+    require(free_in(slab) == before + 1);
+}
+
+static void test_the_child_of_a_fork_forgets_who_was_pushing(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(5000, 2, 2, true);
+    struct slab *slab = blocks_slab_of(work.blocks[0]);
+    slab->queued = true;
+    assert_child_succeeds(free_in_the_child, work.blocks[0]);
+    slab->queued = false;
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return blocks_init(25, NULL) && blocks_alloc(1) ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty_slabs_go_back_when_their_thread_exits),
+        cmocka_unit_test(test_a_slab_with_a_live_block_is_abandoned_with_all_that_is_free),
+        cmocka_unit_test(test_an_abandoned_slab_is_adopted_before_a_new_one_is_made),
+        cmocka_unit_test(test_a_full_abandoned_slab_serves_when_a_block_of_it_is_freed),
+        cmocka_unit_test(test_the_last_free_of_an_abandoned_slab_gives_it_back),
+        cmocka_unit_test(test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found),
+        cmocka_unit_test(test_thread_heaps_are_used_again),
+        cmocka_unit_test(test_an_exit_during_a_fork_is_made_up_for_in_the_parent),
+        cmocka_unit_test(test_the_child_of_a_fork_adopts_what_the_others_had),
+        cmocka_unit_test(test_the_child_of_a_fork_forgets_who_was_pushing),
+    };
+    return cmocka_run_group_tests_name("threads", tests, start, NULL);
+}
