@@ -5,10 +5,10 @@ measured is None."""
 import math
 import statistics
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ...features.locality.simulate import faults_with
-from ...statistics.intervals import Estimate, estimate, estimate_ratio
+from ...statistics.intervals import LEAST_ROUNDS, Estimate, estimate, estimate_ratio
 from . import paper
 from .plan import Configuration
 from .programs import Program
@@ -16,6 +16,12 @@ from .programs import Program
 Result = Mapping[str, Any]
 
 
+# Rows that take fewer rounds (plan.MOST_ROUNDS), in words.
+FEWER = {
+    "today": "programs that no claim speaks of",
+    "switch": "programs that no claim speaks of",
+    "large": "those with heaps of today's size",
+}
 UNINFORMATIVE = ("ghostscript",)  # hardly calls malloc today
 # Whose faults choose the memory size of Figure 4.
 TIGHT = (("optimised", "bsd:classic"), ("collected", "gc:classic"))
@@ -56,7 +62,7 @@ class Results:
         return known if self.study["quick"] else paper.PROGRAMS
 
     def uninformative(self) -> Sequence[str]:
-        """ghostscript 10 asks for 35,000 blocks where version 2.1 asked for 0.92 million."""
+        """ghostscript 10 asks for 8,000 blocks where version 2.1 asked for 0.92 million."""
         return UNINFORMATIVE
 
     def tunable(self) -> Sequence[str]:
@@ -66,29 +72,64 @@ class Results:
 
     # CPU time and memory
 
-    def values(self, name: str, form: str, spec: str, quantity: str) -> list[float] | None:
-        """The quantity of each round; None when a round is missing or failed."""
+    def rounds_of(
+        self, name: str, form: str, spec: str, quantity: str
+    ) -> list[float | None] | None:
+        """The quantity of each round, None in one that failed; None altogether where fewer are
+        left than a figure is made of: six, or all but one."""
         key = self.key(name, form, spec)
-        found = [each.get(key or "") for each in self.rounds.get(name, [])]
-        if not found or any(one is None or "failure" in one for one in found):
-            return None
-        return [float(one[quantity]) for one in found if one is not None]
+        runs = [each.get(key or "") for each in self.rounds.get(name, [])]
+        found = [None if run is None or "failure" in run else float(run[quantity]) for run in runs]
+        measured = sum(one is not None for one in found)
+        return found if measured >= max(1, min(LEAST_ROUNDS, len(found) - 1)) else None
+
+    def values(self, name: str, form: str, spec: str, quantity: str) -> list[float] | None:
+        """The quantity of the rounds that did not fail; None where too many did."""
+        found = self.rounds_of(name, form, spec, quantity)
+        return None if found is None else [one for one in found if one is not None]
 
     def loads(self) -> list[float]:
         """The machine's load before each timed run; of an older study nothing."""
-        return [
-            float(run["load"])
-            for rounds in self.rounds.values()
-            for each in rounds
-            for run in each.values()
-            if "load" in run
-        ]
+        return [run["load"] for run in self._timed_runs() if "load" in run]
+
+    def others(self) -> list[float]:
+        """How many processors others kept busy during each timed run; of an older study, and where
+        the kernel does not tell, nothing."""
+        return [run["others"] for run in self._timed_runs() if run.get("others") is not None]
+
+    def fewer_rounds(self) -> str:
+        """Of which programs there are fewer rounds than were asked for; empty where of none."""
+        asked, said = self.study["rounds"], dict[str, int]()
+        for one in self.programs:
+            taken = len(self.rounds.get(one.name, ()))
+            if one.row in FEWER and 0 < taken < asked:
+                said[FEWER[one.row]] = max(taken, said.get(FEWER[one.row], 0))
+        told = "; ".join(f"{taken} of {what}" for what, taken in said.items())
+        return f" ({told})" if told else ""
+
+    def failed_runs(self) -> dict[tuple[str, str], int]:
+        """In how many rounds a program had no figure under a configuration."""
+        found: dict[tuple[str, str], int] = {}
+        for name, rounds in self.rounds.items():
+            for each in rounds:
+                for one, run in each.items():
+                    if "failure" in run:
+                        found[name, one] = found.get((name, one), 0) + 1
+        return found
+
+    def _timed_runs(self) -> Iterator[Result]:
+        for rounds in self.rounds.values():
+            for each in rounds:
+                yield from each.values()
 
     def failure(self, name: str, form: str, spec: str) -> str | None:
-        """Why there are no rounds, where one failed."""
-        key = self.key(name, form, spec)
-        found = [each.get(key or "", {}) for each in self.rounds.get(name, [])]
-        return next((one["failure"] for one in found if "failure" in one), None)
+        """Why a round has no figure, where one has none."""
+        key = self.key(name, form, spec) or ""
+        rounds = self.rounds.get(name, [])
+        found = [each[key]["failure"] for each in rounds if "failure" in each.get(key, {})]
+        if not found or len(found) == len(rounds):
+            return found[0] if found else None
+        return f"in {len(found)} of {len(rounds)} rounds: {found[0]}"
 
     def seconds(self, name: str, form: str, spec: str) -> Estimate | None:
         values = self.values(name, form, spec, "cpu")
@@ -106,10 +147,16 @@ class Results:
     def ratio(
         self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
     ) -> Estimate | None:
-        """Median ratio round by round, with its interval."""
-        values = self.values(name, *one, quantity)
-        others = self.values(name, *base, quantity)
-        return estimate_ratio(values, others) if values and others else None
+        """Median ratio round by round, with its interval: both of a pair ran in one round's layout,
+        so a round that lacks one of them is no pair."""
+        values = self.rounds_of(name, *one, quantity)
+        others = self.rounds_of(name, *base, quantity)
+        pairs = [
+            (value, other)
+            for value, other in zip(values or (), others or ())
+            if value is not None and other is not None
+        ]
+        return estimate_ratio([value for value, _ in pairs], [other for _, other in pairs])
 
     def heap_peak(self, name: str, form: str, spec: str) -> int | None:
         """The heap's high-water mark in bytes, the allocator's own data included."""
