@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc/blocks/large.h"
+#include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slow.h"
@@ -76,6 +77,7 @@ void *blocks_resize(void *block, size_t size)
     struct slab *slab = slab_of_block(block, "realloc");
     if (!slab)
         return NULL;
+    sweep_before_free(slab);
     size_t usable = slab->block_bytes, index = live_index(slab, block, "realloc");
     if (blocks_heap.collector)
         clear_retired(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));

@@ -211,6 +211,9 @@ struct remote_queue {
     struct slab *_Atomic newest;
 };
 
+/* Of a bin. */
+enum { AVAILABLE_LIST, FULL_LIST, BIN_LISTS };
+
 struct thread_heap {
     struct bin bins[SIZE_CLASSES];
     struct remote_queue remote_queue;
@@ -219,6 +222,10 @@ struct thread_heap {
     bool alive;               /* a thread has it */
     bool in_slow_path;        /* [one operation] */
     size_t retired_bytes;     /* that quarantine.c has not counted yet */
+    /* The slabs of each class that have not been looked at since the last late sweep: from here to
+     * the end of the list. See late_sweep.h. */
+    struct slab *unvisited[BIN_LISTS][SIZE_CLASSES];
+    unsigned visited_class; /* where the walk over all classes goes on */
 };
 
 /* The calling thread's. Before its first need it is one that is always empty, after thread_exit
@@ -287,6 +294,8 @@ struct blocks_heap {
     uint64_t abandoned_rebinned_sweep;  /* as struct bin has it, of all that is abandoned */
     _Atomic uint64_t sweeps;
     bool marks_newborn; /* see blocks_mark_newborn */
+    _Atomic uint32_t late_sweep;   /* see late_sweep.h: the number of the last */
+    _Atomic bool sweep_was_late;   /* the last of `sweeps` */
     const struct blocks_collector *collector;
     /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.
      * NULL for none. */

@@ -67,6 +67,11 @@ const struct concurrent_statistics *concurrent_statistics(void)
     return &cycle.statistics;
 }
 
+size_t concurrent_taken_bytes(void)
+{
+    return blocks_taken_bytes() - cycle.begun_at;
+}
+
 uint64_t concurrent_ns(void)
 {
     return cycle.slices_ns;

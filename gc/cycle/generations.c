@@ -17,6 +17,7 @@ static struct {
     bool resting;
     bool marks_are_whole;
     bool in_doubt;
+    bool unswept; /* see generations_protect */
     struct dirty_scan scan;
     /* Up to where each segment of the heap's space is tracked, in pages: addresses would be roots.
      */
@@ -220,8 +221,11 @@ static struct page_blocks blocks_of_page(struct slab *slab, uintptr_t page)
         if (word == last / SLAB_WORD_BLOCKS)
             within &= ~UINT64_C(0) >> (SLAB_WORD_BLOCKS - 1 - last % SLAB_WORD_BLOCKS);
         found.all += count_bits(within);
-        found.old += count_bits(within & *slab_old(slab, word));
-        found.live += count_bits(within & slab_live(slab, word));
+        uint64_t live = slab_live(slab, word), old = *slab_old(slab, word);
+        if (generations.unswept)
+            live = old = live & slab->words[word].mark;
+        found.old += count_bits(within & old);
+        found.live += count_bits(within & live);
     }
     return found;
 }
@@ -268,13 +272,15 @@ static void protect_run(uintptr_t start, uintptr_t end)
 }
 
 /* What the bits say of a run is used up before it is cleaned. */
-void generations_protect(void)
+void generations_protect(bool unswept)
 {
     if (!generations.on || generations.resting)
         return;
     uint64_t begun_ns = monotonic_ns();
+    generations.unswept = unswept;
     each_dirty(protect_run);
     protect_pending();
+    generations.unswept = false;
     generations.statistics.protect_ns += monotonic_ns() - begun_ns;
     generations.marks_are_whole = true;
 }
