@@ -69,7 +69,18 @@ void *blocks_alloc_aligned(size_t alignment, size_t size)
 
 void blocks_free_by_slab(void *block)
 {
+    note_free();
     free_slowly(block);
+    note_free(); /* a stop between the first and the free has forgotten it */
+    keep_in_register(block);
+}
+
+static void free_moved(void *block)
+{
+    if (blocks_has_late_live_bits())
+        blocks_free_by_slab(block);
+    else
+        blocks_free(block);
 }
 
 void *blocks_resize(void *block, size_t size)
@@ -96,7 +107,7 @@ void *blocks_resize(void *block, size_t size)
     if (!moved)
         return size <= usable ? block : NULL;
     memcpy(moved, block, usable < size ? usable : size);
-    blocks_free(block);
+    free_moved(block);
     return moved;
 }
 

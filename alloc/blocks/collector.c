@@ -41,6 +41,17 @@ bool blocks_has_late_live_bits(void)
     return blocks_heap.collector && blocks_heap.collector->late_live_bits;
 }
 
+bool blocks_have_freed(void)
+{
+    return !blocks_has_late_live_bits() ||
+           atomic_load_explicit(&blocks_heap.block_was_freed, memory_order_relaxed);
+}
+
+void blocks_forget_frees(void)
+{
+    atomic_store_explicit(&blocks_heap.block_was_freed, false, memory_order_relaxed);
+}
+
 void blocks_retain(size_t bytes)
 {
     blocks_heap.runs.decay.least = bytes / GRANULE_BYTES;

@@ -293,9 +293,10 @@ struct blocks_heap {
     _Atomic size_t taken_bytes;         /* see blocks_taken_bytes */
     uint64_t abandoned_rebinned_sweep;  /* as struct bin has it, of all that is abandoned */
     _Atomic uint64_t sweeps;
-    bool marks_newborn; /* see blocks_mark_newborn */
-    _Atomic uint32_t late_sweep;   /* see late_sweep.h: the number of the last */
-    _Atomic bool sweep_was_late;   /* the last of `sweeps` */
+    bool marks_newborn;                 /* see blocks_mark_newborn */
+    _Atomic uint32_t late_sweep;        /* the number of the last one, see late_sweep.h */
+    _Atomic bool sweep_was_late;        /* the last of `sweeps` */
+    _Atomic bool block_was_freed;       /* see blocks_have_freed */
     const struct blocks_collector *collector;
     /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.
      * NULL for none. */
@@ -308,6 +309,13 @@ struct blocks_heap {
 };
 
 extern struct blocks_heap blocks_heap __attribute__((visibility("hidden")));
+
+/* See blocks_have_freed. */
+static inline void note_free(void)
+{
+    if (!atomic_load_explicit(&blocks_heap.block_was_freed, memory_order_relaxed))
+        atomic_store_explicit(&blocks_heap.block_was_freed, true, memory_order_relaxed);
+}
 
 /* Around what changes bins and slabs: [one operation]. */
 static inline void begin_slow_path(struct thread_heap *heap)

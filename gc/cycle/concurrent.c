@@ -17,7 +17,7 @@
 #include "vm/kernel/resident.h"
 #include "vm/pages.h"
 
-enum { ROUNDS = 1, CHUNK_PAGES = 32 };
+enum { ROUNDS = 2, CHUNK_PAGES = 32 };
 
 /* In bytes. A slice is due when so many were taken; it does no more work than the second. */
 enum { SLICE_TAKEN = 64 << 10, SLICE_MOST = 512 << 10 };
