@@ -236,7 +236,7 @@ static void leave_sweep(enum sweep_leaks leaks)
     sweep_begin_late(leaks);
     state.old_bytes = state.marked.bytes + concurrent_taken_bytes();
     if (pace_has_minors())
-        generations_protect(true);
+        generations_protect(true, true);
 }
 
 /* Where frees count the sweep is never late: a dead block whose pointer was hidden might be freed
@@ -257,7 +257,7 @@ static void sweep_stopped(enum sweep_leaks leaks)
         state.minor ? state.old_bytes + state.swept.promoted_bytes : state.swept.live_bytes;
     bool ceases = !state.minor && pace_much_lives(state.swept.promoted_bytes, blocks_taken_bytes());
     if (pace_has_minors() && !ceases) /* else they rest after it */
-        generations_protect(false);
+        generations_protect(false, state.part == LAST_STOP);
 }
 
 static uint64_t sweep_unmarked(void)

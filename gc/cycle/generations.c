@@ -271,14 +271,35 @@ static void protect_run(uintptr_t start, uintptr_t end)
     }
 }
 
+/* Pages that the cycle has protected, whatever lies on them: they cost no more to leave so. The
+ * world is stopped, and all that their old blocks point to has its mark. */
+static void take_over(uintptr_t start, uintptr_t end)
+{
+    if (start == end)
+        return;
+    dirty_clean(DIRTY_GENERATIONS, start, end);
+    verify_cleaned(start, end);
+}
+
+static void protect_after_cycle(uintptr_t start, uintptr_t end)
+{
+    for (struct dirty_run run = {start, end}; dirty_next_run(DIRTY_CYCLE, &run);
+         run = (struct dirty_run){start, end}) {
+        take_over(start, run.start);
+        protect_run(run.start, run.end);
+        start = run.end;
+    }
+    take_over(start, end);
+}
+
 /* What the bits say of a run is used up before it is cleaned. */
-void generations_protect(bool unswept)
+void generations_protect(bool unswept, bool after_cycle)
 {
     if (!generations.on || generations.resting)
         return;
     uint64_t begun_ns = monotonic_ns();
     generations.unswept = unswept;
-    each_dirty(protect_run);
+    each_dirty(after_cycle ? protect_after_cycle : protect_run);
     protect_pending();
     generations.unswept = false;
     generations.statistics.protect_ns += monotonic_ns() - begun_ns;
