@@ -116,9 +116,9 @@ void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), 
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
 void blocks_swept(void);
 
-/* Whether a block may have been freed, other than by a sweep, since blocks_forget_frees, which needs
- * a stopped world. A thread that was stopped while it frees a block has the block in a register, or
- * true is the answer. Counted only with late_live_bits; else always true. */
+/* Whether a block may have been freed, other than by a sweep, since blocks_forget_frees, which
+ * needs a stopped world. A thread that was stopped while it frees a block has the block in a
+ * register, or true is the answer. Counted only with late_live_bits; else always true. */
 bool blocks_have_freed(void);
 void blocks_forget_frees(void);
 

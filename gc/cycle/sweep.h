@@ -33,11 +33,11 @@
 
 #include "alloc/blocks/blocks.h"
 
-/* A late sweep (alloc/blocks/late_sweep.h) does the same slab by slab, after the stop. It differs in
- * three points. The dead blocks of another thread's slab become remote frees. Retired and suspect
- * bits are changed by locked instructions. A new suspect in another thread's slab keeps its live
- * bit, which is that thread's to clear: so its use proves nothing, and what the program does then
- * is what it would do with any block. */
+/* A late sweep (alloc/blocks/late_sweep.h) does the same slab by slab, after the stop. It differs
+ * in three points. The dead blocks of another thread's slab become remote frees. Retired and
+ * suspect bits are changed by locked instructions. A new suspect in another thread's slab keeps its
+ * live bit, which is that thread's to clear: so its use proves nothing, and what the program does
+ * then is what it would do with any block. */
 enum sweep_leaks { SWEEP_RECLAIM, SWEEP_SUSPECT, SWEEP_WATCH, SWEEP_KEEP };
 
 struct sweep_result {
