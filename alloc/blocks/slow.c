@@ -78,7 +78,8 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
         rebin_after_sweep(heap, class_index);
         rebin_queued(heap);
         if (use_available(bin) ||
-            (find_available_after_sweep(heap, class_index) && use_available(bin)) ||
+            (sweep_was_late() && find_available_after_sweep(heap, class_index) &&
+             use_available(bin)) ||
             adopt(heap, class_index))
             return true;
         enum growth growth = ask_collector(
@@ -89,7 +90,8 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
             rebin_all_after_sweep(heap); /* what is empty now serves any class */
             continue;
         }
-        visit_some_after_sweep(heap, VISITS_FOR_NEW_SLAB);
+        if (sweep_was_late())
+            visit_some_after_sweep(heap, VISITS_FOR_NEW_SLAB);
         if (take_new_slab(heap, class_index))
             return true;
         if (exhausted && !blocks_heap.collector)
