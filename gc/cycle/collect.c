@@ -240,10 +240,11 @@ static void leave_sweep(enum sweep_leaks leaks)
 }
 
 /* Where frees count the sweep is never late: a dead block whose pointer was hidden might be freed
- * before. */
+ * before. Nor is it below a limit, where slabs that are empty must be seen to be so. */
 static bool leaves_sweep(enum sweep_leaks leaks)
 {
-    return state.part == LAST_STOP && state.retires && sweep_may_be_late(leaks);
+    return state.part == LAST_STOP && state.retires && !pace_has_limit() &&
+           sweep_may_be_late(leaks);
 }
 
 static void sweep_stopped(enum sweep_leaks leaks)

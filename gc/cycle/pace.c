@@ -300,6 +300,11 @@ bool pace_is_over_limit(size_t used, size_t bytes)
     return pace.options.limit_bytes > 0 && used + bytes > pace.options.limit_bytes;
 }
 
+bool pace_has_limit(void)
+{
+    return pace.options.limit_bytes > 0;
+}
+
 /* The last few full collections, each with the minor ones before it, the latest counting most. */
 static unsigned overhead_percent(const struct pace_report *report)
 {

@@ -77,7 +77,10 @@ bool pace_wants_cycle(void);
 /* So many bytes may be handed out until a cycle has marked all. */
 size_t pace_room_of_cycle(void);
 
-/* There are none, for good. */
+/* Whether the user has set one. */
+bool pace_has_limit(void);
+
+/* There are no minor collections, for good. */
 void pace_without_minors(void);
 
 /* How much may be handed out until the next collection. 0: that depends on the heap's size. */
