@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc/blocks/large.h"
+#include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slow.h"
@@ -68,7 +69,18 @@ void *blocks_alloc_aligned(size_t alignment, size_t size)
 
 void blocks_free_by_slab(void *block)
 {
+    note_free();
     free_slowly(block);
+    note_free(); /* a stop between the first and the free has forgotten it */
+    keep_in_register(block);
+}
+
+static void free_moved(void *block)
+{
+    if (blocks_has_late_live_bits())
+        blocks_free_by_slab(block);
+    else
+        blocks_free(block);
 }
 
 void *blocks_resize(void *block, size_t size)
@@ -76,6 +88,7 @@ void *blocks_resize(void *block, size_t size)
     struct slab *slab = slab_of_block(block, "realloc");
     if (!slab)
         return NULL;
+    sweep_before_free(slab);
     size_t usable = slab->block_bytes, index = live_index(slab, block, "realloc");
     if (blocks_heap.collector)
         clear_retired(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
@@ -94,7 +107,7 @@ void *blocks_resize(void *block, size_t size)
     if (!moved)
         return size <= usable ? block : NULL;
     memcpy(moved, block, usable < size ? usable : size);
-    blocks_free(block);
+    free_moved(block);
     return moved;
 }
 

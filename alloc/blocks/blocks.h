@@ -54,6 +54,9 @@ enum growth {
     REFUSE, /* out of memory */
 };
 
+/* Who sweeps a slab late: in a stopped world; its owning thread; another thread. */
+enum sweeper { SWEEPER_STOPPED, SWEEPER_OWNER, SWEEPER_OTHER };
+
 struct blocks_collector {
     /* Before the heap takes `bytes` more from its space, at a multiple of `alignment`. tries: how
      * often it has been asked for this very request. exhausted: the kernel has refused. */
@@ -75,6 +78,9 @@ struct blocks_collector {
     /* A sweep leaves the live bits of what it frees as they are: [late live bit]. Only for a
      * collector that hands no free of the program's to blocks_free, but those of pinned blocks. */
     bool late_live_bits;
+    /* Sweeps a slab that a late sweep has left, see late_sweep.h. Holds the heap's lock, or the
+     * world is stopped. NULL: no sweep is late. */
+    void (*sweep_late)(struct slab *slab, enum sweeper sweeper);
 };
 
 /* retain_percent: see runs.h. collector: NULL for none. False: the kernel refuses memory. */
@@ -109,6 +115,22 @@ void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), 
 /* The bits have been swept: frees the large blocks that are dead, and has each thread look
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
 void blocks_swept(void);
+
+/* Whether a block may have been freed, other than by a sweep, since blocks_forget_frees, which
+ * needs a stopped world. A thread that was stopped while it frees a block has the block in a
+ * register, or true is the answer. Counted only with late_live_bits; else always true. */
+bool blocks_have_freed(void);
+void blocks_forget_frees(void);
+
+/* A sweep that leaves the slabs to their threads: see late_sweep.h. */
+
+/* The world is stopped, and every block that is not live has its mark. Sweeps at once the slabs
+ * that threads take blocks of. */
+void blocks_begin_late_sweep(void);
+/* As blocks_swept. The large blocks are swept here. */
+void blocks_swept_late(void);
+/* Sweeps what is left. Needs blocks_lock; threads may run. */
+void blocks_sweep_rest(void);
 
 /* Young slabs (young.c), for a collector that wants SLAB_OLD_ROWS. Needs blocks_lock and a stopped
  * world, unless it says otherwise. This one needs blocks_lock alone. */

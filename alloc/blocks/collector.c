@@ -11,6 +11,7 @@
 #include "alloc/blocks/blocks.h"
 
 #include "alloc/blocks/large.h"
+#include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/quarantine.h"
 
@@ -38,6 +39,17 @@ size_t blocks_used_bytes(void)
 bool blocks_has_late_live_bits(void)
 {
     return blocks_heap.collector && blocks_heap.collector->late_live_bits;
+}
+
+bool blocks_have_freed(void)
+{
+    return !blocks_has_late_live_bits() ||
+           atomic_load_explicit(&blocks_heap.block_was_freed, memory_order_relaxed);
+}
+
+void blocks_forget_frees(void)
+{
+    atomic_store_explicit(&blocks_heap.block_was_freed, false, memory_order_relaxed);
 }
 
 void blocks_retain(size_t bytes)
@@ -85,12 +97,31 @@ static void free_if_dead(void *argument, struct slab *slab)
         large_block_free_locked(slab);
 }
 
-void blocks_swept(void)
+static void sweep_if_large(void *argument, struct slab *slab)
 {
+    if (!slab_is_large(slab))
+        return;
+    sweep_large_late(slab);
+    free_if_dead(argument, slab);
+}
+
+static void swept(bool late)
+{
+    atomic_store_explicit(&blocks_heap.sweep_was_late, late, memory_order_relaxed);
     atomic_fetch_add_explicit(&blocks_heap.sweeps, 1, memory_order_release);
-    blocks_each_slab(free_if_dead, NULL);
+    blocks_each_slab(late ? sweep_if_large : free_if_dead, NULL);
     while (runs_give_back_some(&blocks_heap.runs) > 0)
         ;
+}
+
+void blocks_swept(void)
+{
+    swept(false);
+}
+
+void blocks_swept_late(void)
+{
+    swept(true);
 }
 
 void blocks_young_swept(void)

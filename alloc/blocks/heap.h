@@ -28,14 +28,17 @@
  *                                       stopped: clears; so do the owning    fetch_and, release
  *                                       thread that takes a remote free,
  *                                       and who frees or resizes the block
- *                                       where frees count
+ *                                       where frees count; and a late sweep
  *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
  *                                       new slabs, with `lock`
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
- *     suspects                          stopped: sets, clears;               fetch_and
+ *     suspects                          stopped: sets, clears; so does a     fetch_or, fetch_and
+ *                                       late sweep;
  *                                       who frees the block clears
- *     old, seen                         stopped; of `old`, in quarantine:    the collector's matter
- *                                       holder of `lock`
+ *     old, seen                         stopped; of `old`, in quarantine     the collector's matter
+ *                                       and in a late sweep: holder of
+ *                                       `lock`
+ *     slab.swept                        who sweeps late, with `lock`         store, release
  *     slab.young                        any thread sets; stopped: clears     exchange
  *     slab.next_young                   who pushes the slab                  before the push
  *     blocks_heap.young                 any thread pushes;                   compare-exchange,
@@ -62,7 +65,8 @@
  *     thread_heap.alive                 its thread; when the heap thaws,     not atomic
  *                                       whoever thaws it, with `lock`
  *     thread_heap.in_slow_path,         its thread                           not atomic
- *       delay, retired_bytes
+ *       delay, retired_bytes,
+ *       unvisited, visited_class
  *     a remote free queue               any thread pushes                    compare-exchange,
  *                                                                            release
  *                                       owning thread takes all              exchange, acquire
@@ -122,6 +126,8 @@
  *     then frees it without a report, and the next block there has its suspect bit. A pointer to
  *     that block may pass for a proof that pointers are hidden; leaks are kept from there on. Or a
  *     collection frees that block when it finds it dead for the first time.
+ *     A late sweep of another thread's slab leaves the live bits of new suspects, which are that
+ *     thread's to clear. Until the next collection such a suspect is used without a proof.
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it
@@ -211,6 +217,9 @@ struct remote_queue {
     struct slab *_Atomic newest;
 };
 
+/* Of a bin. */
+enum { AVAILABLE_LIST, FULL_LIST, BIN_LISTS };
+
 struct thread_heap {
     struct bin bins[SIZE_CLASSES];
     struct remote_queue remote_queue;
@@ -219,6 +228,10 @@ struct thread_heap {
     bool alive;               /* a thread has it */
     bool in_slow_path;        /* [one operation] */
     size_t retired_bytes;     /* that quarantine.c has not counted yet */
+    /* The slabs of each class that have not been looked at since the last late sweep: from here to
+     * the end of the list. See late_sweep.h. */
+    struct slab *unvisited[BIN_LISTS][SIZE_CLASSES];
+    unsigned visited_class; /* where the walk over all classes goes on */
 };
 
 /* The calling thread's. Before its first need it is one that is always empty, after thread_exit
@@ -286,7 +299,10 @@ struct blocks_heap {
     _Atomic size_t taken_bytes;         /* see blocks_taken_bytes */
     uint64_t abandoned_rebinned_sweep;  /* as struct bin has it, of all that is abandoned */
     _Atomic uint64_t sweeps;
-    bool marks_newborn; /* see blocks_mark_newborn */
+    bool marks_newborn;           /* see blocks_mark_newborn */
+    _Atomic uint32_t late_sweep;  /* the number of the last one, see late_sweep.h */
+    _Atomic bool sweep_was_late;  /* the last of `sweeps` */
+    _Atomic bool block_was_freed; /* see blocks_have_freed */
     const struct blocks_collector *collector;
     /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.
      * NULL for none. */
@@ -299,6 +315,13 @@ struct blocks_heap {
 };
 
 extern struct blocks_heap blocks_heap __attribute__((visibility("hidden")));
+
+/* See blocks_have_freed. */
+static inline void note_free(void)
+{
+    if (!atomic_load_explicit(&blocks_heap.block_was_freed, memory_order_relaxed))
+        atomic_store_explicit(&blocks_heap.block_was_freed, true, memory_order_relaxed);
+}
 
 /* Around what changes bins and slabs: [one operation]. */
 static inline void begin_slow_path(struct thread_heap *heap)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "alloc/blocks/ask_collector.h"
+#include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
@@ -126,6 +127,17 @@ static void make_zero(struct slab *slab)
         slab->zero = pages_discard(slab->base, slab->block_bytes);
 }
 
+/* A granule may have become empty for each that is taken: late_sweep.h. */
+static void visit_for_large(size_t granules)
+{
+    enum { MOST_VISITS = 256 };
+    if (!thread_heap->alive || thread_heap->in_slow_path || !sweep_was_late())
+        return;
+    begin_slow_path(thread_heap);
+    visit_some_after_sweep(thread_heap, granules < MOST_VISITS ? (unsigned)granules : MOST_VISITS);
+    end_slow_path(thread_heap);
+}
+
 static void *alloc(size_t alignment, size_t size, size_t mapping_from, enum run_wish wish)
 {
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
@@ -135,6 +147,7 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from, enum run_
     for (unsigned tries = 0;; tries++) {
         if (ask_collector(alignment, usable, tries, exhausted) == REFUSE)
             return NULL;
+        visit_for_large(granules_for(usable));
         lock_acquire(&blocks_heap.lock);
         struct slab *slab = take_large(alignment, usable, mapping_from, wish);
         blocks_heap.used_granules = blocks_heap.runs.used_granules;

@@ -37,9 +37,7 @@ static inline void clear_suspects(struct slab *slab, size_t word, uint64_t block
  * the word may hold something else (alloc/checked). */
 static inline void clear_retired(struct slab *slab, size_t word, uint64_t blocks)
 {
-    uint64_t *retired = &slab->words[word].retired;
-    if (__builtin_expect((__atomic_load_n(retired, __ATOMIC_RELAXED) & blocks) != 0, 0))
-        __atomic_fetch_and(retired, ~blocks, __ATOMIC_RELEASE);
+    slab_clear_retired(&slab->words[word], blocks);
 }
 
 /* The program uses a block whose live bit is clear: reports a suspect to the collector, aborts for

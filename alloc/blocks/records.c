@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "alloc/blocks/late_sweep.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -96,6 +97,7 @@ struct slab *new_slab_record(size_t words)
         memset(slab, 0, offsetof(struct slab, queued));
         memset(slab->words, 0, words * sizeof slab->words[0]);
         slab->few_words = kind == RECORD_FEW_WORDS;
+        say_swept(slab);
         for (unsigned row = 0; row < blocks_heap.rows; row++)
             memset(slab_pinned(slab, row * slab_record_words(slab)), 0,
                    words * sizeof *slab_pinned(slab, 0));

@@ -54,6 +54,11 @@ void push_remote_free(struct slab *slab, void *block, size_t index)
                                                slab_bit(index), memory_order_release);
     if (before & slab_bit(index))
         report_not_live("free", block);
+    offer_to_owner(slab);
+}
+
+void offer_to_owner(struct slab *slab)
+{
     if (!atomic_load_explicit(&slab->queued, memory_order_seq_cst) &&
         !atomic_exchange_explicit(&slab->queued, true, memory_order_seq_cst)) {
         fast_table_set_bin(slab, NULL);

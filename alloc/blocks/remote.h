@@ -10,6 +10,8 @@
 /* A block of a slab that is another thread's, or nobody's. Aborts when it has been freed already.
  */
 void push_remote_free(struct slab *slab, void *block, size_t index);
+/* Remote bits were set: queues the slab, unless it is queued: [bit before queue]. */
+void offer_to_owner(struct slab *slab);
 /* Puts a slab that is `queued` into its owning thread's queue, or that of abandoned slabs. */
 void push_to_owner(struct slab *slab);
 /* All that is in a queue, linked through next_queued; NULL: nothing. */

@@ -140,7 +140,8 @@ struct slab {
     size_t granules;
     /* What outlives the record's use: it may be on a remote free queue still. */
     _Atomic bool queued;
-    _Atomic bool young; /* see young.c */
+    _Atomic bool young;     /* see young.c */
+    _Atomic uint32_t swept; /* by which late sweep; see late_sweep.h */
     struct slab *next_queued;
     struct slab *_Atomic next_young;
     struct slab_word words[] __attribute__((aligned(64)));
@@ -241,6 +242,14 @@ static inline uint64_t slab_live(const struct slab *slab, size_t word)
 static inline uint64_t slab_bit(size_t index)
 {
     return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
+}
+
+/* Blocks of a word are freed for good, or used again: [retired-is-atomic] (heap.h). Bits that are
+ * clear are not written. */
+static inline void slab_clear_retired(struct slab_word *word, uint64_t blocks)
+{
+    if (__builtin_expect((__atomic_load_n(&word->retired, __ATOMIC_RELAXED) & blocks) != 0, 0))
+        __atomic_fetch_and(&word->retired, ~blocks, __ATOMIC_RELEASE);
 }
 
 /* For processors without an instruction for it, where the compiler's own is a call. */

@@ -17,6 +17,7 @@
 #include "alloc/blocks/slabs.h"
 
 #include "alloc/blocks/ask_collector.h"
+#include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
@@ -26,6 +27,10 @@
 
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
 enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
+
+/* Slabs that a refill looks at after a late sweep: of its own class, before it takes a new slab;
+ * and of all classes for each new slab. */
+enum { VISITS_FOR_OWN_CLASS = 64 };
 
 /* A slab is gone through again when one block in this many is free. */
 enum { REUSE_THRESHOLD_DIVISOR = 8 };
@@ -139,10 +144,13 @@ static void insert_in_bin(struct bin *bin, struct slab *slab)
 
 static void unlink_from_bin(struct bin *bin, struct slab *slab)
 {
-    if (slab->state == SLAB_AVAILABLE)
-        unlink_slab(&bin->available, slab);
-    else if (slab->state == SLAB_FULL)
-        unlink_slab(&bin->full, slab);
+    if (slab->state != SLAB_AVAILABLE && slab->state != SLAB_FULL)
+        return;
+    unsigned list = slab->state == SLAB_FULL ? FULL_LIST : AVAILABLE_LIST;
+    struct slab **unvisited = &thread_heap_of(slab)->unvisited[list][slab->class_index];
+    if (*unvisited == slab)
+        *unvisited = slab->next;
+    unlink_slab(list == FULL_LIST ? &bin->full : &bin->available, slab);
 }
 
 /* The slab has had as many frees as it waited for, or others have freed blocks of it. */
@@ -174,12 +182,18 @@ void rebin_queued(struct thread_heap *heap)
     }
 }
 
-void rebin_after_sweep(struct bin *bin)
+void rebin_after_sweep(struct thread_heap *heap, unsigned class_index)
 {
+    struct bin *bin = &heap->bins[class_index];
     uint64_t sweeps = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire);
     if (bin->rebinned_sweep == sweeps)
         return;
     bin->rebinned_sweep = sweeps;
+    bool late = atomic_load_explicit(&blocks_heap.sweep_was_late, memory_order_relaxed);
+    heap->unvisited[AVAILABLE_LIST][class_index] = late ? bin->available : NULL;
+    heap->unvisited[FULL_LIST][class_index] = late ? bin->full : NULL;
+    if (late)
+        return; /* slab by slab: visit_some */
     struct slab *lists[] = {bin->full, bin->available};
     bin->full = bin->available = NULL;
     for (size_t i = 0; i < 2; i++)
@@ -191,8 +205,45 @@ void rebin_after_sweep(struct bin *bin)
 
 void rebin_all_after_sweep(struct thread_heap *heap)
 {
-    for (size_t i = 0; i < SIZE_CLASSES; i++)
-        rebin_after_sweep(&heap->bins[i]);
+    for (unsigned i = 0; i < SIZE_CLASSES; i++)
+        rebin_after_sweep(heap, i);
+}
+
+/* Sweeps and rebins slabs of a list that have not been looked at since a late sweep, up to
+ * so many. Returns how many. */
+static unsigned visit_list(struct thread_heap *heap, unsigned class_index, unsigned list,
+                           unsigned most, bool until_available)
+{
+    struct bin *bin = &heap->bins[class_index];
+    unsigned visited = 0;
+    for (; visited < most && !(until_available && bin->available); visited++) {
+        struct slab *slab = heap->unvisited[list][class_index];
+        if (!slab)
+            break;
+        unlink_from_bin(bin, slab);
+        sweep_before_use(slab);
+        insert_in_bin(bin, slab);
+    }
+    return visited;
+}
+
+bool find_available_after_sweep(struct thread_heap *heap, unsigned class_index)
+{
+    struct bin *bin = &heap->bins[class_index];
+    visit_list(heap, class_index, FULL_LIST, VISITS_FOR_OWN_CLASS, true);
+    return bin->available != NULL;
+}
+
+void visit_some_after_sweep(struct thread_heap *heap, unsigned most)
+{
+    for (unsigned i = 0; i < SIZE_CLASSES && most > 0; i++) {
+        unsigned class_index = heap->visited_class;
+        rebin_after_sweep(heap, class_index);
+        most -= visit_list(heap, class_index, FULL_LIST, most, false);
+        most -= visit_list(heap, class_index, AVAILABLE_LIST, most, false);
+        if (most > 0)
+            heap->visited_class = (class_index + 1) % SIZE_CLASSES;
+    }
 }
 
 /* Frees that go to the slab. */
@@ -243,16 +294,17 @@ void blocks_flush_thread(void)
 
 /* The current slab. */
 
-/* In this order: [current is young]. */
+/* In this order: [current is young], [swept-before-use]. */
 bool make_current(struct bin *bin, struct slab *slab)
 {
-    count_taken(count_free(slab) * slab->block_bytes);
     slab->state = SLAB_CURRENT;
     slab->frees_until_rebin = NEVER_REBIN;
     bin->current = slab;
     atomic_signal_fence(memory_order_seq_cst);
     enter_young(slab);
+    sweep_before_use(slab);
     atomic_signal_fence(memory_order_seq_cst);
+    count_taken(count_free(slab) * slab->block_bytes);
     return find_word(bin, 0);
 }
 
@@ -281,7 +333,7 @@ bool use_available(struct bin *bin)
     struct slab *slab = bin->available;
     if (!slab)
         return false;
-    unlink_slab(&bin->available, slab);
+    unlink_from_bin(bin, slab);
     take_remote_frees(slab);
     return make_current(bin, slab);
 }

@@ -62,8 +62,13 @@ bool make_current(struct bin *bin, struct slab *slab);
 
 /* Rebins the slabs in the heap's remote free queue. */
 void rebin_queued(struct thread_heap *heap);
-/* Rebins every slab of the bin but the current one, if there was a sweep. */
-void rebin_after_sweep(struct bin *bin);
+/* Rebins every slab of the bin but the current one, if there was a sweep. After a late one the
+ * slabs are visited by the next two. */
+void rebin_after_sweep(struct thread_heap *heap, unsigned class_index);
+/* Sweeps and rebins full slabs of the class until one is available. False: none was found yet. */
+bool find_available_after_sweep(struct thread_heap *heap, unsigned class_index);
+/* Sweeps and rebins so many slabs of any class: those that are empty go back. */
+void visit_some_after_sweep(struct thread_heap *heap, unsigned most);
 void rebin_all_after_sweep(struct thread_heap *heap);
 
 #endif

@@ -23,6 +23,7 @@
 
 #include "alloc/blocks/ask_collector.h"
 #include "alloc/blocks/large.h"
+#include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
@@ -32,6 +33,9 @@
 #include "vm/pages.h"
 
 /* malloc. */
+
+/* Of slabs that a late sweep has left: so the heap grows by a part of what is dead in them. */
+enum { VISITS_FOR_NEW_SLAB = 16 };
 
 static bool adopt(struct thread_heap *heap, unsigned class_index)
 {
@@ -71,9 +75,12 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
             return true;
         if (tries == 0 && has_collected())
             rebin_all_after_sweep(heap); /* what is empty now serves any class */
-        rebin_after_sweep(bin);
+        rebin_after_sweep(heap, class_index);
         rebin_queued(heap);
-        if (use_available(bin) || adopt(heap, class_index))
+        if (use_available(bin) ||
+            (sweep_was_late() && find_available_after_sweep(heap, class_index) &&
+             use_available(bin)) ||
+            adopt(heap, class_index))
             return true;
         enum growth growth = ask_collector(
             BLOCK_ALIGNMENT, slab_granules(class_index) * GRANULE_BYTES, tries, exhausted);
@@ -83,6 +90,8 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
             rebin_all_after_sweep(heap); /* what is empty now serves any class */
             continue;
         }
+        if (sweep_was_late())
+            visit_some_after_sweep(heap, VISITS_FOR_NEW_SLAB);
         if (take_new_slab(heap, class_index))
             return true;
         if (exhausted && !blocks_heap.collector)
@@ -208,6 +217,7 @@ void free_slowly(void *block)
         free_outside(block);
         return;
     }
+    sweep_before_free(slab);
     size_t index;
     if (is_live_of_other_thread(slab, block, &index)) {
         push_remote_free(slab, block, index);

@@ -16,6 +16,9 @@
  */
 #include "alloc/blocks/threads.h"
 
+#include <string.h>
+
+#include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
@@ -43,6 +46,7 @@ int32_t local_free_limit(size_t block_bytes)
 
 static void start_bins(struct thread_heap *heap)
 {
+    memset(heap->unvisited, 0, sizeof heap->unvisited);
     for (size_t i = 0; i < SIZE_CLASSES; i++)
         heap->bins[i] = (struct bin){
             .block_bytes = size_class_bytes[i],
@@ -103,6 +107,7 @@ struct thread_heap *common_heap(void)
 /* A slab that is on no list. */
 static void abandon(struct slab *slab)
 {
+    sweep_with_lock(slab, SWEEPER_OWNER);
     take_remote_frees(slab);
     uint32_t count = count_free(slab);
     if (count == slab->capacity) {
@@ -213,6 +218,7 @@ static void give_up_thread_heap(struct thread_heap *heap)
     heap->alive = false;
     for (unsigned i = 0; i < SIZE_CLASSES; i++)
         abandon_bin(&heap->bins[i]);
+    memset(heap->unvisited, 0, sizeof heap->unvisited);
     heap->next = blocks_heap.unused_thread_heaps;
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;

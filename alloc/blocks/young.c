@@ -99,24 +99,29 @@ void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *a
 }
 
 /* A thread heap without a thread has no current slab. */
-static void enter_slabs_of(const struct thread_heap *heap)
+static void visit_slabs_of(const struct thread_heap *heap, void (*visit)(struct slab *slab))
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++) {
         const struct bin *bin = &heap->bins[i];
         if (bin->current)
-            enter_young(bin->current);
+            visit(bin->current);
         for (void *block = heap->alive ? bin->local_free : NULL; block; block = *(void **)block)
-            enter_young(slab_at(block));
+            visit(slab_at(block));
     }
 }
 
-void blocks_enter_threads_slabs(void)
+void each_threads_slab(void (*visit)(struct slab *slab))
 {
     struct segment segment;
     const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
     for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
         for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
-            enter_slabs_of((struct thread_heap *)record);
+            visit_slabs_of((struct thread_heap *)record, visit);
+}
+
+void blocks_enter_threads_slabs(void)
+{
+    each_threads_slab(enter_young);
 }
 
 /* As a remote free does: [queue is a hint]. */

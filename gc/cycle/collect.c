@@ -60,6 +60,7 @@ static struct {
     bool is_full;   /* the next is no cycle: [given up is full] */
     bool verifying; /* the second marking, a full one */
     uint64_t rescanned_bytes, rescanned_before;
+    bool is_unswept;    /* the last collection has left its sweep: [swept-before-stop] */
     uint64_t old_bytes; /* live after the last full collection, or promoted since */
     struct mark_result marked;
     struct sweep_result swept;
@@ -227,25 +228,46 @@ static enum sweep_leaks leaks_now(void)
     return state.marked.suspect ? SWEEP_KEEP : forgets ? SWEEP_RECLAIM : SWEEP_SUSPECT;
 }
 
-static uint64_t sweep_unmarked(void)
+/* What is live now was marked, or taken since the cycle began. */
+static void leave_sweep(enum sweep_leaks leaks)
 {
-    if (state.part == FIRST_STOP) {
-        blocks_set_local_free_bits(false);
-        return state.old_bytes;
-    }
+    state.is_unswept = true;
+    state.swept = (struct sweep_result){0};
+    sweep_begin_late(leaks);
+    state.old_bytes = state.marked.bytes + concurrent_taken_bytes();
+    if (pace_has_minors())
+        generations_protect(true, true);
+}
+
+/* Where frees count the sweep is never late: a dead block whose pointer was hidden might be freed
+ * before. Nor is it below a limit, where slabs that are empty must be seen to be so. */
+static bool leaves_sweep(enum sweep_leaks leaks)
+{
+    return state.part == LAST_STOP && state.retires && !pace_has_limit() &&
+           sweep_may_be_late(leaks);
+}
+
+static void sweep_stopped(enum sweep_leaks leaks)
+{
     quarantine_end_ageing();
     if (generations_are_on())
-        sweep_and_age(leaks_now(), state.minor, &state.swept);
+        sweep_and_age(leaks, state.minor, &state.swept);
     else
-        sweep(leaks_now(), &state.swept);
+        sweep(leaks, &state.swept);
     state.old_bytes =
         state.minor ? state.old_bytes + state.swept.promoted_bytes : state.swept.live_bytes;
     bool ceases = !state.minor && pace_much_lives(state.swept.promoted_bytes, blocks_taken_bytes());
     if (pace_has_minors() && !ceases) /* else they rest after it */
-        generations_protect();
-    state.retired += state.swept.retired_blocks;
-    state.forgotten +=
-        state.swept.blocks + state.swept.suspected_blocks - state.swept.retired_blocks;
+        generations_protect(false, state.part == LAST_STOP);
+}
+
+static uint64_t sweep_unmarked(void)
+{
+    enum sweep_leaks leaks = leaks_now();
+    if (state.part != FIRST_STOP && leaves_sweep(leaks))
+        leave_sweep(leaks);
+    else if (state.part != FIRST_STOP)
+        sweep_stopped(leaks);
     blocks_set_local_free_bits(false);
     return state.old_bytes;
 }
@@ -265,6 +287,15 @@ static void count_work(void)
     statistics->mark_overflows += state.marked.overflows;
     if (state.marked.markers > statistics->most_markers)
         statistics->most_markers = state.marked.markers;
+}
+
+static void count_swept(void)
+{
+    struct collect_statistics *statistics = &state.statistics;
+    state.retired += state.swept.retired_blocks;
+    state.forgotten +=
+        state.swept.blocks + state.swept.suspected_blocks - state.swept.retired_blocks;
+    statistics->promoted_bytes += state.swept.promoted_bytes;
     statistics->freed_blocks += state.swept.blocks;
     statistics->freed_bytes += state.swept.bytes;
     bool retires = state.retires || quarantine_on; /* else they have no pointers, see gc.c */
@@ -298,7 +329,6 @@ static void count_generation(const struct collection *collection)
     struct collect_kind *kind = state.minor ? &statistics->minor : &statistics->full;
     count_kind(kind, collection);
     kind->marked_blocks += state.marked.blocks;
-    statistics->promoted_bytes += state.swept.promoted_bytes;
     uint64_t rescanned = generations_statistics()->rescanned_bytes;
     state.rescanned_bytes = rescanned - state.rescanned_before;
     state.rescanned_before = rescanned;
@@ -315,6 +345,7 @@ static void set_pace(const struct collection *collection)
         .minor = state.minor,
         .ready = generations_are_ready(),
         .promoted = state.swept.promoted_bytes,
+        .unswept = state.is_unswept,
         .followed = state.swept.promoted_bytes + state.rescanned_bytes,
         .freed = state.swept.bytes + state.swept.suspect_bytes, /* what the program forgot */
         .roots = collection->roots.bytes + collection->roots.indirect_bytes,
@@ -325,6 +356,20 @@ static void set_pace(const struct collection *collection)
         .slices_ns = state.part == LAST_STOP ? concurrent_ns() : 0,
     };
     pace_collected(&report);
+}
+
+/* [swept-before-stop] */
+static void end_sweep(void)
+{
+    if (!state.is_unswept)
+        return;
+    state.is_unswept = false;
+    sweep_end_late(&state.swept);
+    count_swept();
+    state.old_bytes = state.swept.live_bytes;
+    pace_swept(state.swept.promoted_bytes);
+    if (generations_are_on() && !pace_has_minors())
+        generations_rest();
 }
 
 static void finish(const struct collection *collection)
@@ -338,12 +383,16 @@ static void finish(const struct collection *collection)
         return;
     }
     count_work();
+    if (!state.is_unswept)
+        count_swept();
     count_generation(collection);
     set_pace(collection);
     if (pace_headroom() > 0)
         blocks_retain(pace_headroom());
     if (state.minor)
         blocks_young_swept();
+    else if (state.is_unswept)
+        blocks_swept_late();
     else
         blocks_swept();
     if (generations_are_on() && !pace_has_minors())
@@ -460,6 +509,7 @@ static bool collect_locked(enum collect_cause cause, size_t requested)
 {
     mark_prepare();
     blocks_lock();
+    end_sweep();
     state.cause = cause;
     state.requested = requested;
     state.minor = false;
@@ -593,6 +643,7 @@ bool collect_never_again(void)
 {
     lock_acquire(&state.lock);
     blocks_lock();
+    end_sweep();
     give_up_cycle();
     blocks_unlock();
     bool changed = collection_never_again(&state.driver);

@@ -17,7 +17,7 @@
 #include "vm/kernel/resident.h"
 #include "vm/pages.h"
 
-enum { ROUNDS = 1, CHUNK_PAGES = 32 };
+enum { ROUNDS = 2, CHUNK_PAGES = 32 };
 
 /* In bytes. A slice is due when so many were taken; it does no more work than the second. */
 enum { SLICE_TAKEN = 64 << 10, SLICE_MOST = 512 << 10 };
@@ -65,6 +65,11 @@ static void set_phase(enum phase phase)
 const struct concurrent_statistics *concurrent_statistics(void)
 {
     return &cycle.statistics;
+}
+
+size_t concurrent_taken_bytes(void)
+{
+    return blocks_taken_bytes() - cycle.begun_at;
 }
 
 uint64_t concurrent_ns(void)

@@ -99,6 +99,9 @@ void concurrent_mark_changed(void);
 /* The cycle is over. */
 void concurrent_end(bool given_up);
 
+/* Bytes that threads have taken since the cycle at hand began. */
+size_t concurrent_taken_bytes(void);
+
 /* Of the last cycle, in slices, and before the first stop. */
 uint64_t concurrent_ns(void);
 

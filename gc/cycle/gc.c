@@ -452,6 +452,8 @@ static bool init(const void *values)
     if (collections->generations > 1)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     collector.late_live_bits = ignored;
+    if (ignored && concurrent)
+        collector.sweep_late = sweep_late;
     if (quarantines)
         collector.rows = SLAB_OLD_ROWS;
     gc.every = collections->every;

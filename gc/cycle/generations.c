@@ -17,6 +17,7 @@ static struct {
     bool resting;
     bool marks_are_whole;
     bool in_doubt;
+    bool unswept; /* see generations_protect */
     struct dirty_scan scan;
     /* Up to where each segment of the heap's space is tracked, in pages: addresses would be roots.
      */
@@ -220,8 +221,11 @@ static struct page_blocks blocks_of_page(struct slab *slab, uintptr_t page)
         if (word == last / SLAB_WORD_BLOCKS)
             within &= ~UINT64_C(0) >> (SLAB_WORD_BLOCKS - 1 - last % SLAB_WORD_BLOCKS);
         found.all += count_bits(within);
-        found.old += count_bits(within & *slab_old(slab, word));
-        found.live += count_bits(within & slab_live(slab, word));
+        uint64_t live = slab_live(slab, word), old = *slab_old(slab, word);
+        if (generations.unswept)
+            live = old = live & slab->words[word].mark;
+        found.old += count_bits(within & old);
+        found.live += count_bits(within & live);
     }
     return found;
 }
@@ -267,14 +271,37 @@ static void protect_run(uintptr_t start, uintptr_t end)
     }
 }
 
+/* Pages that the cycle has protected, whatever lies on them: they cost no more to leave so. The
+ * world is stopped, and all that their old blocks point to has its mark. */
+static void take_over(uintptr_t start, uintptr_t end)
+{
+    if (start == end)
+        return;
+    dirty_clean(DIRTY_GENERATIONS, start, end);
+    verify_cleaned(start, end);
+}
+
+static void protect_after_cycle(uintptr_t start, uintptr_t end)
+{
+    for (struct dirty_run run = {start, end}; dirty_next_run(DIRTY_CYCLE, &run);
+         run = (struct dirty_run){start, end}) {
+        take_over(start, run.start);
+        protect_run(run.start, run.end);
+        start = run.end;
+    }
+    take_over(start, end);
+}
+
 /* What the bits say of a run is used up before it is cleaned. */
-void generations_protect(void)
+void generations_protect(bool unswept, bool after_cycle)
 {
     if (!generations.on || generations.resting)
         return;
     uint64_t begun_ns = monotonic_ns();
-    each_dirty(protect_run);
+    generations.unswept = unswept;
+    each_dirty(after_cycle ? protect_after_cycle : protect_run);
     protect_pending();
+    generations.unswept = false;
     generations.statistics.protect_ns += monotonic_ns() - begun_ns;
     generations.marks_are_whole = true;
 }

@@ -110,8 +110,10 @@ void generations_kernel_writes(uintptr_t address);
 /* Whether a block that is old has a part of the page. */
 bool generations_page_has_old(uintptr_t page);
 
-/* After the sweep: the dirty pages with old blocks are protected and clean. */
-void generations_protect(void);
+/* After the sweep: the dirty pages with old blocks are protected and clean. unswept: the sweep is a
+ * late one, so what is live and has a mark is about to be old. after_cycle: the pages that are
+ * clean to DIRTY_CYCLE are protected already, and have not been written since. */
+void generations_protect(bool unswept, bool after_cycle);
 
 /* Until the next generations_prepare nothing is tracked, so that writes cost nothing. */
 void generations_rest(void);

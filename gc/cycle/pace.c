@@ -116,6 +116,7 @@ static struct {
     size_t headroom_of_full;  /* that the last full collection has set */
     size_t promoted;          /* since the last full collection */
     size_t handed_out;        /* at the last collection, ever */
+    size_t handed_out_before; /* between the last collection and the one before */
     bool is_ready;            /* the next could be a minor one */
     size_t nursery;
     enum ceased ceased;
@@ -299,6 +300,11 @@ bool pace_is_over_limit(size_t used, size_t bytes)
     return pace.options.limit_bytes > 0 && used + bytes > pace.options.limit_bytes;
 }
 
+bool pace_has_limit(void)
+{
+    return pace.options.limit_bytes > 0;
+}
+
 /* The last few full collections, each with the minor ones before it, the latest counting most. */
 static unsigned overhead_percent(const struct pace_report *report)
 {
@@ -392,10 +398,15 @@ void pace_without_minors(void)
 }
 
 /* Not asked with a pause to aim at: a minor collection is short whatever it frees. */
-bool pace_much_lives(size_t promoted, size_t allocated)
+static bool is_much(size_t promoted, size_t handed_out)
 {
     return pace.options.pause_goal_ns == 0 && !pace.options.always_minors &&
-           promoted > (allocated - pace.handed_out) / 2;
+           promoted > handed_out / 2;
+}
+
+bool pace_much_lives(size_t promoted, size_t allocated)
+{
+    return is_much(promoted, allocated - pace.handed_out);
 }
 
 static bool much_lives(const struct pace_report *report)
@@ -424,12 +435,17 @@ static void judge_minor(const struct pace_report *report)
 }
 
 /* Whether there are to be minor ones after a full collection. */
-static void judge_full(const struct pace_report *report)
+static void judge_full(bool much_lives)
 {
     pace.fulls++;
     if (pace.ceased == TOO_MUCH_DIRTY && pace.fulls < pace.retry_after)
         return;
-    pace.ceased = much_lives(report) ? TOO_MUCH_LIVES : NOT_CEASED;
+    pace.ceased = much_lives ? TOO_MUCH_LIVES : NOT_CEASED;
+}
+
+void pace_swept(size_t promoted)
+{
+    judge_full(is_much(promoted, pace.handed_out_before));
 }
 
 static void set_after_minor(const struct pace_report *report)
@@ -462,7 +478,9 @@ void pace_collected(const struct pace_report *report)
     }
     pace.promoted = 0;
     pace.full_mark_ns = report->mark_ns + report->slices_ns;
-    judge_full(report);
+    if (!report->unswept)
+        judge_full(much_lives(report));
+    pace.handed_out_before = report->allocated - pace.handed_out;
     pace.handed_out = report->allocated;
     if (pace.options.policy == POLICY_BOEHM) {
         set_by_study(report);

@@ -50,11 +50,14 @@ struct pace_report {
     bool minor;
     bool ready;      /* the next could be a minor one */
     size_t promoted; /* has become old */
+    bool unswept;    /* what was promoted is not known yet: pace_swept tells */
     size_t followed; /* of a minor collection: promoted, and old blocks that were read again */
 };
 
 /* Sets the goal. */
 void pace_collected(const struct pace_report *report);
+/* After a late sweep: what the last collection has promoted. */
+void pace_swept(size_t promoted);
 /* A collection was given up: the goal rises, so that the heap grows instead. */
 void pace_given_up(size_t used, size_t allocated, size_t requested);
 
@@ -74,7 +77,10 @@ bool pace_wants_cycle(void);
 /* So many bytes may be handed out until a cycle has marked all. */
 size_t pace_room_of_cycle(void);
 
-/* There are none, for good. */
+/* Whether the user has set one. */
+bool pace_has_limit(void);
+
+/* There are no minor collections, for good. */
 void pace_without_minors(void);
 
 /* How much may be handed out until the next collection. 0: that depends on the heap's size. */

@@ -6,6 +6,7 @@
 
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/quarantine.h"
+#include "gc/cycle/generations.h"
 #include "gc/world/recorder.h"
 #include "vm/granule_map.h"
 
@@ -14,6 +15,7 @@ struct sweep {
     bool ages;           /* there are generations */
     bool minor;          /* young slabs only */
     bool late_live_bits; /* of what is freed: [late live bit] (alloc/blocks/heap.h) */
+    enum sweeper sweeper;
     struct sweep_result *result;
 };
 
@@ -62,6 +64,40 @@ static void look_at_quarantined(const struct sweep *sweep, const struct slab *sl
         quarantine_look(slab, index, released);
 }
 
+/* [retired-is-atomic], [remote until free]: of another thread's slab the owning thread does it. */
+static void free_late(const struct sweep *sweep, struct slab_word *word, uint64_t freed)
+{
+    if (sweep->sweeper == SWEEPER_OTHER) {
+        atomic_fetch_or_explicit(&word->remote, freed, memory_order_release);
+        return;
+    }
+    slab_clear_retired(word, freed);
+    slab_set_free(word, freed);
+}
+
+static void free_blocks(const struct sweep *sweep, struct slab_word *word, uint64_t freed)
+{
+    sweep->result->retired_blocks += count_bits(freed & word->retired);
+    if (sweep->sweeper != SWEEPER_STOPPED) {
+        free_late(sweep, word, freed);
+        return;
+    }
+    word->retired &= ~freed;
+    slab_set_free(word, freed);
+}
+
+/* In a late sweep whoever frees a suspect may clear its bit at the same time. */
+static void set_suspects(const struct sweep *sweep, uint64_t *suspects, uint64_t left)
+{
+    if (sweep->sweeper == SWEEPER_STOPPED) {
+        *suspects = left;
+        return;
+    }
+    uint64_t before = __atomic_load_n(suspects, __ATOMIC_RELAXED);
+    __atomic_fetch_and(suspects, ~(before & ~left), __ATOMIC_RELAXED);
+    __atomic_fetch_or(suspects, left & ~before, __ATOMIC_RELAXED);
+}
+
 /* Returns the blocks that are freed. kept: reached or pinned; stay: dead, and not freed. Most words
  * have no suspect and few dead blocks, so each step is left out that has nothing to do. */
 static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t index,
@@ -78,17 +114,15 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     uint64_t stay = spared(sweep->leaks, dead & ~word->retired, known), freed = dead & ~stay;
     uint64_t newly = sweep->leaks == SWEEP_KEEP ? 0 : stay & ~known;
     uint64_t cleared = sweep->late_live_bits ? newly : freed | newly;
-    if (cleared)
+    if (cleared && sweep->sweeper != SWEEPER_OTHER)
         blocks_clear_live(slab, index, cleared, cleared == was_live);
     if (newly && doorbell_active())
         tell_recorder(slab, index, newly);
-    if (freed) {
-        sweep->result->retired_blocks += count_bits(freed & word->retired);
-        word->retired &= ~freed;
-        slab_set_free(word, freed);
-    }
+    if (freed)
+        free_blocks(sweep, word, freed);
     if (*suspects | newly)
-        *suspects = sweep_suspects(sweep, slab, known, known & kept, (known & ~freed) | newly);
+        set_suspects(sweep, suspects,
+                     sweep_suspects(sweep, slab, known, known & kept, (known & ~freed) | newly));
     return freed;
 }
 
@@ -143,9 +177,47 @@ void sweep(enum sweep_leaks leaks, struct sweep_result *result)
 void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result)
 {
     *result = (struct sweep_result){0};
-    struct sweep all = {leaks, true, minor, blocks_has_late_live_bits(), result};
+    struct sweep all = {.leaks = leaks,
+                        .ages = true,
+                        .minor = minor,
+                        .late_live_bits = blocks_has_late_live_bits(),
+                        .result = result};
     blocks_take_young(minor ? sweep_slab : NULL, &all);
     if (!minor)
         blocks_each_slab_by_bits(sweep_slab, &all);
     blocks_enter_threads_slabs();
+}
+
+/* Late. The holder of the heap's lock has these: [locked-sweep]. */
+
+static struct sweep_result late_result;
+static struct sweep late = {.late_live_bits = true, .result = &late_result};
+
+/* The recorder is told of suspects while the world is stopped. */
+bool sweep_may_be_late(enum sweep_leaks leaks)
+{
+    return leaks != SWEEP_WATCH && !quarantine_on && !doorbell_active() &&
+           blocks_has_late_live_bits();
+}
+
+void sweep_begin_late(enum sweep_leaks leaks)
+{
+    late_result = (struct sweep_result){0};
+    late.leaks = leaks;
+    late.ages = generations_are_on();
+    blocks_take_young(NULL, NULL);
+    blocks_begin_late_sweep();
+    blocks_enter_threads_slabs();
+}
+
+void sweep_late(struct slab *slab, enum sweeper sweeper)
+{
+    late.sweeper = sweeper;
+    sweep_slab(&late, slab);
+}
+
+void sweep_end_late(struct sweep_result *result)
+{
+    blocks_sweep_rest();
+    *result = late_result;
 }

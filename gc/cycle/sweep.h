@@ -31,6 +31,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alloc/blocks/blocks.h"
+
+/* A late sweep (alloc/blocks/late_sweep.h) does the same slab by slab, after the stop. It differs
+ * in three points. The dead blocks of another thread's slab become remote frees. Retired and
+ * suspect bits are changed by locked instructions. A new suspect in another thread's slab keeps its
+ * live bit, which is that thread's to clear: so its use proves nothing, and what the program does
+ * then is what it would do with any block. */
 enum sweep_leaks { SWEEP_RECLAIM, SWEEP_SUSPECT, SWEEP_WATCH, SWEEP_KEEP };
 
 struct sweep_result {
@@ -51,5 +58,15 @@ void sweep(enum sweep_leaks leaks, struct sweep_result *result);
 /* The same where there are generations (generations.h). minor: sweeps and counts
  * young slabs only. */
 void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result);
+
+/* A late sweep. Only where frees are ignored, and after a stop that has left every block that is
+ * not live with its mark. */
+bool sweep_may_be_late(enum sweep_leaks leaks);
+/* The world is stopped and marking is done. */
+void sweep_begin_late(enum sweep_leaks leaks);
+/* Of struct blocks_collector. */
+void sweep_late(struct slab *slab, enum sweeper sweeper);
+/* Sweeps what is left. result: of the whole sweep. The heap's lock is held. */
+void sweep_end_late(struct sweep_result *result);
 
 #endif

@@ -91,9 +91,11 @@ void verify_cleaned(uintptr_t start, uintptr_t end)
 {
     if (!verify.on)
         return;
-    for (uintptr_t page = start; page < end; page += PAGE_BYTES)
+    for (uintptr_t page = start; page < end; page += PAGE_BYTES) {
+        const struct slab *slab = blocks_slab_of((const void *)page);
         if (sum_of(page))
-            *sum_of(page) = may_be_read(blocks_slab_of((const void *)page)) ? sum_page(page) : 0;
+            *sum_of(page) = slab && may_be_read(slab) ? sum_page(page) : 0;
+    }
 }
 
 static void check_page(uintptr_t page)

@@ -190,7 +190,8 @@ void mark_visit_slabs(void (*visit)(void *unused, struct slab *slab))
     mark.is_minor = false;
     mark.low = UINTPTR_MAX;
     mark.high = 0;
-    blocks_each_slab_by_bits(visit, NULL);
+    if (visit)
+        blocks_each_slab_by_bits(visit, NULL);
     if (mark.young.granules) {
         young_map_begin(&mark.young);
         blocks_each_young(enter_young_map, NULL);

@@ -16,6 +16,9 @@
  * [read by copy]      A slice reads a block of a page or more through /proc/self/mem, since the
  *                     program may unmap or protect a part of it at any moment. What cannot be
  *                     copied is entered as dirty, and the stopped world reads it.
+ * [free is marked]    At the last stop every block that is not live has its mark, so that no marker
+ *                     looks into it, and a late sweep does not take it for dead
+ *                     ([listed-is-marked], alloc/blocks/late_sweep.h).
  *   [boundary marks both]
  *                     Where two blocks meet, an address is the end of the one and the start of the
  *                     other. A marker takes it for the start, if a live block begins there, and
@@ -61,6 +64,7 @@ static void clear_marks_for_cycle(void *unused, struct slab *slab)
 
 void mark_begin_cycle(void)
 {
+    blocks_forget_frees();
     mark_visit_slabs(clear_marks_for_cycle);
     mark_make_ready();
     mark.defers_roots = true;
@@ -87,10 +91,15 @@ static void add_slab(void *unused, struct slab *slab)
     mark_add_to_bounds(slab);
 }
 
-static void widen_bounds(void)
+static void widen_to_slabs(void)
 {
     blocks_each_range(add_range, NULL);
     blocks_each_of_fork(add_slab, NULL);
+}
+
+static void widen_bounds(void)
+{
+    widen_to_slabs();
     mark_set_bounds();
 }
 
@@ -281,12 +290,14 @@ static void complete_marks(void *unused, struct slab *slab)
             push_ends(slab, i, freed);
         *mark_bits |= dead;
     }
-    mark_add_to_bounds(slab);
 }
 
+/* A block that is not live got its mark at the first stop, or is of a slab that was made since then
+ * and has all marks. Only one that was freed since then may be without: [free is marked]. */
 void mark_end_cycle(void)
 {
-    mark_visit_slabs(complete_marks);
+    mark_visit_slabs(blocks_have_freed() ? complete_marks : NULL);
+    widen_to_slabs();
     mark_begin_roots();
     mark.defers_roots = true;
 }

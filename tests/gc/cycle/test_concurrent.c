@@ -217,6 +217,42 @@ static void test_a_page_that_a_round_cleaned_is_dirty_again(void **state)
     assert_int_equal(live_children(1), CHILDREN);
 }
 
+/* Into a block that is old, on a page that is clean. */
+static __attribute__((noinline)) void reveal_young(void **at)
+{
+    hide(0);
+    reveal(0, at);
+}
+
+/* What the cycle has protected need not be protected again for minor collections. */
+static void test_pages_of_the_cycle_are_clean_for_minor_collections(void **state)
+{
+    (void)state;
+    require_cycles();
+    make_children();
+    for (size_t i = 0; i < PARENTS; i++)
+        many[i] = new_parent(2048);
+    dirty_set((uintptr_t)many[0] & ~(uintptr_t)(PAGE_BYTES - 1), (uintptr_t)many[PARENTS - 1]);
+    begin();
+    mark_all();
+    uint64_t protected_pages = generations_statistics()->protected_pages;
+    end();
+    size_t clean = 0;
+    for (size_t i = 0; i < PARENTS; i++)
+        clean += !dirty_page(DIRTY_GENERATIONS, (uintptr_t)many[i]);
+    assert_true(clean > PARENTS / 2);
+    assert_true(generations_statistics()->protected_pages - protected_pages < PARENTS / 8);
+    for (size_t i = 0; i < CHILDREN; i++)
+        kept[0][i] = new_parent(CHILD_BYTES);
+    reveal_young(many[PARENTS / 2]);
+    wipe_stack();
+    uint64_t minor = collect_statistics()->minor.collections;
+    assert_true(collect(CAUSE_VERIFY, 0));
+    assert_int_equal(collect_statistics()->minor.collections, minor + 1);
+    assert_int_equal(live_children(0), CHILDREN);
+    memset(many, 0, sizeof many);
+}
+
 static void test_no_slice_at_all(void **state)
 {
     (void)state;
@@ -652,6 +688,7 @@ int main(void)
         cmocka_unit_test(test_last_harvest),
         cmocka_unit_test(test_last_roots),
         cmocka_unit_test(test_a_page_that_a_round_cleaned_is_dirty_again),
+        cmocka_unit_test(test_pages_of_the_cycle_are_clean_for_minor_collections),
         cmocka_unit_test(test_no_slice_at_all),
         cmocka_unit_test(test_born_blocks_are_followed),
         cmocka_unit_test(test_born_marked),

@@ -384,6 +384,25 @@ static void test_minor_collections_cease_where_much_lives_until_a_full_one_sees_
     assert_true(pace_wants_minor());
 }
 
+/* After a late sweep what was promoted is known when all is swept. */
+static void test_a_late_sweep_judges_when_it_is_over(void **state)
+{
+    (void)state;
+    begin_generations(0);
+    collect_generation(false, 100, 10, 0);
+    const struct pace_report report = {.unswept = true,
+                                       .ready = true,
+                                       .live = 100 * (size_t)MIB,
+                                       .allocated = pace.handed_out + 40 * (size_t)MIB};
+    pace_collected(&report);
+    assert_true(pace_has_minors());
+    pace_swept(21 * (size_t)MIB);
+    assert_false(pace_has_minors());
+    pace_collected(&report); /* nothing was handed out since */
+    pace_swept(0);
+    assert_true(pace_has_minors());
+}
+
 static void test_with_a_pause_goal_they_do_not_cease_for_what_lives(void **state)
 {
     (void)state;
@@ -451,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_a_nursery_is_a_quarter_of_the_headroom_at_most),
         cmocka_unit_test(test_a_nursery_grows_while_stops_and_roots_cost_much),
         cmocka_unit_test(test_minor_collections_cease_where_much_lives_until_a_full_one_sees_less),
+        cmocka_unit_test(test_a_late_sweep_judges_when_it_is_over),
         cmocka_unit_test(test_with_a_pause_goal_they_do_not_cease_for_what_lives),
         cmocka_unit_test(test_minor_collections_cease_where_much_is_dirty_and_are_tried_again),
         cmocka_unit_test(test_boehm_begins_at_256_kib),

@@ -333,6 +333,73 @@ static int take_blocks_of_late(void **state)
     return take_blocks(state);
 }
 
+/* A late sweep, by the owning thread or another: who sweeps is as the test chooses. */
+static enum sweeper chosen;
+
+static void sweep_as_chosen(struct slab *slab, enum sweeper sweeper)
+{
+    (void)sweeper;
+    sweep_late(slab, chosen);
+}
+
+static bool live_bit_is_set(const void *block)
+{
+    return unit_is_live(fast_table_unit(block));
+}
+
+static bool is_suspect(const void *block)
+{
+    uint64_t bit;
+    struct slab *slab = blocks_slab_of(block);
+    size_t word = (size_t)(word_of(block, &bit) - slab->words);
+    return (*slab_suspects(slab, word) & bit) != 0;
+}
+
+/* One block is retired, so it is freed; one that is not becomes a suspect. */
+static void sweep_two_late(enum sweeper by)
+{
+    collector.sweep_late = sweep_as_chosen;
+    chosen = by;
+    blocks_retire(blocks[0], "free");
+    blocks_lock();
+    blocks_each_slab(mark_slab, NULL);
+    unmark(blocks[0]);
+    unmark(blocks[1]);
+    sweep_begin_late(SWEEP_SUSPECT);
+    blocks_sweep_rest();
+    blocks_unlock();
+    assert_true(is_suspect(blocks[1]));
+    assert_false(is_suspect(blocks[0]));
+}
+
+static void test_a_late_sweep_by_the_owner_frees_and_suspects(void **state)
+{
+    (void)state;
+    uint64_t bit;
+    const struct slab_word *word = word_of(blocks[0], &bit);
+    sweep_two_late(SWEEPER_OWNER);
+    assert_true(word->free & bit);
+    assert_false(word->remote & bit);
+    assert_false(word->retired & bit);
+    assert_false(live_bit_is_set(blocks[1]));
+    blocks_free_by_slab(blocks[1]);
+    assert_false(is_suspect(blocks[1]));
+}
+
+/* The live bits are the owning thread's. */
+static void test_a_late_sweep_by_another_thread_frees_remotely(void **state)
+{
+    (void)state;
+    uint64_t bit;
+    const struct slab_word *word = word_of(blocks[0], &bit);
+    sweep_two_late(SWEEPER_OTHER);
+    assert_false(word->free & bit);
+    assert_true(word->remote & bit);
+    assert_true(live_bit_is_set(blocks[1]));
+    blocks_free_by_slab(blocks[1]);
+    assert_false(is_suspect(blocks[1]));
+}
+
 static uint64_t free_blocks_now(void)
 {
     struct allocator_statistics statistics;
@@ -458,6 +525,8 @@ int main(void)
         LATE(test_a_free_by_the_slab_is_not_misled_by_a_late_live_bit),
         LATE(test_a_block_that_is_freed_for_good_is_no_longer_retired),
         LATE(test_a_block_that_is_resized_in_place_is_no_longer_retired),
+        LATE(test_a_late_sweep_by_the_owner_frees_and_suspects),
+        LATE(test_a_late_sweep_by_another_thread_frees_remotely),
     };
     return cmocka_run_group_tests(tests, make_heap, NULL);
 }
