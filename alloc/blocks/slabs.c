@@ -10,6 +10,19 @@
  * slabs go back to the heap's runs of granules (runs.h), unless their bin has no other slab, full
  * ones not counted.
  *
+ * A new slab is gone through from another place than the one before it, and round its end to the
+ * front: its *start*, which follows from its granule (start_of). Slabs begin at multiples of 64 KiB
+ * and programs use the first blocks of each most, so blocks handed out from the front would all
+ * fall into the same sets of caches and TLBs. Nothing is left out for it, and the fast paths do not
+ * know of it.
+ *
+ *     granule g      |. . . . S > > > > |      S: block `start`
+ *     granule g + 1  |> . . . . S > > > |      >: handed out, in this order
+ *
+ * The words of bits before the start are left for later. In the start's own word, of which the
+ * lowest block is taken first, the blocks before it are held back: their remote bits are set, as if
+ * another thread had freed them. The first look at remote frees makes them free.
+ *
  * All of this belongs to the slab's owning thread ([owning thread writes]). A collector follows
  * no list of slabs, and of the states only SLAB_UNUSED and those of large blocks mean anything to
  * it, so a thread may be stopped in the middle of a change.
@@ -23,6 +36,7 @@
 #include "alloc/blocks/surplus.h"
 #include "alloc/blocks/young.h"
 #include "vm/freeze.h"
+#include "vm/pages.h"
 
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
 enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
@@ -30,13 +44,22 @@ enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 40
 /* A slab is gone through again when one block in this many is free. */
 enum { REUSE_THRESHOLD_DIVISOR = 8 };
 
-uint32_t count_free(const struct slab *slab)
+/* Where slabs start: at one of 16 pages, since a TLB's set follows from the page's number, and one
+ * of 16 lines from there. More lines would touch a page more in slabs of few blocks. */
+enum { START_PAGES = 16, START_LINES = 16, LINE_BYTES = 64 };
+
+static uint32_t count_free_from(const struct slab *slab, size_t first)
 {
     uint32_t count = 0;
     size_t words = slab_words(slab);
-    for (size_t i = 0; i < words; i++)
+    for (size_t i = first; i < words; i++)
         count += count_bits(slab->words[i].free);
     return count;
+}
+
+uint32_t count_free(const struct slab *slab)
+{
+    return count_free_from(slab, 0);
 }
 
 static uint32_t reuse_threshold(const struct slab *slab)
@@ -62,6 +85,27 @@ size_t slab_granules(unsigned class_index)
                                                                : LARGE_SLAB_GRANULES;
 }
 
+/* The block from which a new slab is gone through. Neighbours differ in page and line. */
+static size_t start_of(const struct slab *slab)
+{
+    size_t granule = fast_table_unit(slab->base) / UNITS_PER_GRANULE;
+    size_t page = granule % START_PAGES;
+    size_t line = (granule + granule / START_PAGES) % START_LINES;
+    return (page * PAGE_BYTES + line * LINE_BYTES) / slab->block_bytes;
+}
+
+/* All blocks of a new slab are free, those held back included. */
+static void set_bits(struct slab *slab)
+{
+    size_t start = start_of(slab), word = start / SLAB_WORD_BLOCKS;
+    for (size_t i = 0; i < slab_words(slab); i++)
+        slab->words[i].free = slab_word_mask(slab, i);
+    uint64_t held_back = slab_bit(start) - 1;
+    slab->words[word].free &= ~held_back;
+    atomic_store_explicit(&slab->words[word].remote, held_back, memory_order_relaxed);
+    atomic_store_explicit(&slab->start, (uint16_t)start, memory_order_relaxed);
+}
+
 struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
 {
     size_t granules = slab_granules(class_index);
@@ -81,8 +125,7 @@ struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
     slab->class_index = (uint8_t)class_index;
     slab->zero = zero;
     blocks_heap.class_slabs[class_index]++;
-    for (size_t i = 0; i < slab_words(slab); i++)
-        slab->words[i].free = slab_word_mask(slab, i);
+    set_bits(slab);
     if (blocks_heap.slab_made)
         blocks_heap.slab_made(slab, zero);
     enter_live_bits(base, granules);
@@ -246,14 +289,15 @@ void blocks_flush_thread(void)
 /* In this order: [current is young]. */
 bool make_current(struct bin *bin, struct slab *slab)
 {
-    count_taken(count_free(slab) * slab->block_bytes);
+    size_t first = atomic_load_explicit(&slab->start, memory_order_relaxed) / SLAB_WORD_BLOCKS;
+    count_taken(count_free_from(slab, first) * slab->block_bytes);
     slab->state = SLAB_CURRENT;
     slab->frees_until_rebin = NEVER_REBIN;
     bin->current = slab;
     atomic_signal_fence(memory_order_seq_cst);
     enter_young(slab);
     atomic_signal_fence(memory_order_seq_cst);
-    return find_word(bin, 0);
+    return find_word(bin, first);
 }
 
 bool use_current(struct bin *bin)
@@ -265,9 +309,10 @@ bool use_current(struct bin *bin)
         (const struct slab_word *)((const char *)bin->free_word - offsetof(struct slab_word, free));
     if (bin->free_word && find_word(bin, (size_t)(at - slab->words) + 1))
         return true;
+    bool front_waits = atomic_load_explicit(&slab->start, memory_order_relaxed) > 0;
     take_remote_frees(slab);
     uint32_t count = count_free(slab);
-    if (count >= reuse_threshold(slab)) {
+    if (front_waits || count >= reuse_threshold(slab)) {
         count_taken(count * slab->block_bytes);
         return find_word(bin, 0);
     }
