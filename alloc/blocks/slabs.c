@@ -44,9 +44,10 @@ enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 40
 /* A slab is gone through again when one block in this many is free. */
 enum { REUSE_THRESHOLD_DIVISOR = 8 };
 
-/* Where slabs start: at one of 16 pages, since a TLB's set follows from the page's number, and one
- * of 16 lines from there. More lines would touch a page more in slabs of few blocks. */
-enum { START_PAGES = 16, START_LINES = 16, LINE_BYTES = 64 };
+/* Where slabs start: at one of 16 pages, since a TLB's set follows from the page's number, and at
+ * one of eight lines from there. What is left out at the front of the page is at most START_BYTES:
+ * more would make slabs of few blocks touch a page more. */
+enum { START_PAGES = 16, START_LINES = 8, LINE_BYTES = 64, START_BYTES = 1024 };
 
 static uint32_t count_free_from(const struct slab *slab, size_t first)
 {
@@ -85,13 +86,20 @@ size_t slab_granules(unsigned class_index)
                                                                : LARGE_SLAB_GRANULES;
 }
 
-/* The block from which a new slab is gone through. Neighbours differ in page and line. */
+/* The block from which a new slab is gone through: soon after the start of the page, or of one
+ * before it, that the granule's number says. Neighbours differ in page and line. */
 static size_t start_of(const struct slab *slab)
 {
+    size_t bytes = slab->block_bytes;
     size_t granule = fast_table_unit(slab->base) / UNITS_PER_GRANULE;
-    size_t page = granule % START_PAGES;
     size_t line = (granule + granule / START_PAGES) % START_LINES;
-    return (page * PAGE_BYTES + line * LINE_BYTES) / slab->block_bytes;
+    size_t lines_bytes = bytes <= START_BYTES / 2 ? line * LINE_BYTES : 0;
+    for (size_t page = granule % START_PAGES; page > 0; page--) {
+        size_t start = (page * PAGE_BYTES + lines_bytes + bytes - 1) / bytes;
+        if (start * bytes <= page * PAGE_BYTES + START_BYTES)
+            return start;
+    }
+    return lines_bytes / bytes;
 }
 
 /* All blocks of a new slab are free, those held back included. */
