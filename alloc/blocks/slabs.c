@@ -21,7 +21,8 @@
  *
  * The words of bits before the start are left for later. In the start's own word, of which the
  * lowest block is taken first, the blocks before it are held back: their remote bits are set, as if
- * another thread had freed them. The first look at remote frees makes them free.
+ * another thread had freed them. The first look at remote frees makes them free. (Bonwick, "The
+ * slab allocator", USENIX 1994, shifts the blocks themselves, where a slab has room left over.)
  *
  * All of this belongs to the slab's owning thread ([owning thread writes]). A collector follows
  * no list of slabs, and of the states only SLAB_UNUSED and those of large blocks mean anything to

@@ -679,8 +679,8 @@ static void test_a_class_that_grows_gets_the_pages_of_a_slab_at_once(void **stat
     assert_child_succeeds(grow_slabs, NULL);
 }
 
-/* Slabs of a class that no other thread has, taken one after the other: where each one's first block
- * lies, and after how many blocks the next came. */
+/* Slabs of a class that no other thread has, taken one after the other: where each one's first
+ * block lies, and after how many blocks the next came. */
 enum { STARTING_SLABS = 32 };
 
 struct starts {
