@@ -23,6 +23,7 @@
  *                                       of a large block: who frees it
  *                                       in a frozen heap
  *     slab_word.remote                  any thread sets                      fetch_or, release
+ *                                       new: with `lock`                     store
  *                                       owning thread clears                 fetch_and, release
  *     slab_word.retired                 any thread sets;                     fetch_or; or, if alone
  *                                       stopped: clears; so do the owning    fetch_and, release
@@ -52,6 +53,7 @@
  *     slab.base, block_bytes, granules  owning thread, with `lock`           not atomic
  *       reciprocal, capacity, zero,
  *       class_index, few_words
+ *     slab.start                        owning thread; new: with `lock`      store, relaxed
  *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
  *                                                                            stopped, and by who
  *                                                                            frees a block

@@ -78,9 +78,11 @@ static void take_word(struct slab *slab, size_t word, uint64_t blocks)
     atomic_fetch_and_explicit(&slab->words[word].remote, ~blocks, memory_order_release);
 }
 
+/* Those that were held back too: the slab has no start from here on. */
 void take_remote_frees(struct slab *slab)
 {
     size_t words = slab_words(slab);
+    atomic_store_explicit(&slab->start, 0, memory_order_relaxed);
     for (size_t i = 0; i < words; i++) {
         uint64_t blocks = atomic_load_explicit(&slab->words[i].remote, memory_order_acquire);
         if (blocks)

@@ -10,7 +10,8 @@
  *                                                 asked of a block
  *
  *     free      may be handed out
- *     remote    freed by another thread than the owning one, which has not taken the free yet
+ *     remote    freed by another thread than the owning one, which has not taken the free yet; or
+ *               held back in a new slab until its first round is over (slabs.c)
  *     mark      reached by the collection under way. Of a block that is not live it is set from
  *               the start, so that no marker looks into the block
  *     retired   the program has freed the block. The heap has ignored the free, or keeps the block
@@ -35,6 +36,7 @@
  *     free in its slab                    1      0      0
  *     freed by another thread             0      1    1, or 0 of a suspect; until it is taken:
  *                                                     [remote until free] (heap.h)
+ *     held back in a new slab             0      1      0
  *     being taken by its owning thread    1      1      0    [remote until free]
  *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
  *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
@@ -136,6 +138,7 @@ struct slab {
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
     bool is_listed;               /* of fork blocks: false for good if there was no memory */
     bool is_closed;               /* a retired large block has no access: see quarantine.h */
+    _Atomic uint16_t start;       /* the first block of its first round; 0 after it: slabs.c */
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
     /* What outlives the record's use: it may be on a remote free queue still. */

@@ -679,12 +679,96 @@ static void test_a_class_that_grows_gets_the_pages_of_a_slab_at_once(void **stat
     assert_child_succeeds(grow_slabs, NULL);
 }
 
+/* Slabs of a class that no other thread has, taken one after the other: where each one's first
+ * block lies, and after how many blocks the next came. */
+enum { STARTING_SLABS = 32 };
+
+struct starts {
+    size_t offset[STARTING_SLABS], blocks[STARTING_SLABS];
+};
+
+static char *granule_of(const void *block)
+{
+    return (char *)round_down((uintptr_t)block, GRANULE_BYTES);
+}
+
+/* Nothing was freed of the class. One slab more, so that the last one is counted to its end. */
+static struct starts take_whole_slabs(size_t bytes)
+{
+    struct starts starts = {0};
+    const char *last = NULL;
+    for (size_t slab = 0; slab <= STARTING_SLABS;) {
+        char *block = blocks_alloc(bytes);
+        require(block);
+        if (granule_of(block) != last) {
+            last = granule_of(block);
+            if (slab < STARTING_SLABS)
+                starts.offset[slab] = (size_t)(block - last);
+            slab++;
+        }
+        starts.blocks[slab <= STARTING_SLABS ? slab - 1 : 0]++;
+    }
+    starts.blocks[0]--; /* the first of the slab after the last one */
+    return starts;
+}
+
+static void take_slabs_to_their_ends(void *bytes)
+{
+    size_t size = (size_t)bytes;
+    struct starts starts = take_whole_slabs(size);
+    uint64_t pages = 0;
+    for (size_t i = 0; i < STARTING_SLABS; i++) {
+        require(starts.blocks[i] == GRANULE_BYTES / size);
+        pages |= UINT64_C(1) << starts.offset[i] / PAGE_BYTES;
+    }
+    require(count_bits(pages) >= 6); /* of 16; of some sizes few blocks begin soon after a page */
+    require(live_blocks() == STARTING_SLABS * (GRANULE_BYTES / size) + 1);
+    require(blocks_is_valid());
+}
+
+static void test_slabs_start_at_different_pages_and_are_used_to_their_ends(void **state)
+{
+    (void)state;
+    for (size_t i = 0; size_class_bytes[i] <= PAGE_BYTES; i++)
+        assert_child_succeeds(take_slabs_to_their_ends, (void *)(size_t)size_class_bytes[i]);
+}
+
+/* What is held back of a new slab is free to everyone who asks. */
+static void look_at_a_new_slab(void *unused)
+{
+    (void)unused;
+    enum { BYTES = 48 };
+    size_t capacity = GRANULE_BYTES / BYTES, held_back = 0;
+    for (size_t slab = 0; slab < STARTING_SLABS; slab++) {
+        void *block = blocks_alloc(BYTES);
+        const struct slab *of = blocks_slab_of(block);
+        held_back += of->start % SLAB_WORD_BLOCKS > 0;
+        struct allocator_statistics statistics;
+        blocks_statistics(&statistics);
+        require(statistics.heap.cached_blocks == capacity - 1);
+        require(blocks_is_valid());
+        for (size_t i = 1; i < capacity; i++)
+            require(granule_of(blocks_alloc(BYTES)) == of->base);
+        blocks_statistics(&statistics);
+        require(statistics.heap.cached_blocks == 0);
+    }
+    require(held_back > 0);
+}
+
+static void test_blocks_that_a_new_slab_holds_back_count_as_free(void **state)
+{
+    (void)state;
+    assert_child_succeeds(look_at_a_new_slab, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size_classes_are_the_least_that_fit),
         cmocka_unit_test(test_a_class_that_grows_gets_the_pages_of_a_slab_at_once), /* in a child */
-        cmocka_unit_test(test_most_of_a_large_heap_is_given_back_while_it_is_freed), /* too */
+        cmocka_unit_test(test_slabs_start_at_different_pages_and_are_used_to_their_ends), /* too */
+        cmocka_unit_test(test_blocks_that_a_new_slab_holds_back_count_as_free),           /* too */
+        cmocka_unit_test(test_most_of_a_large_heap_is_given_back_while_it_is_freed),      /* too */
         cmocka_unit_test(test_all_memory_may_go_to_another_size), /* of a heap without gaps */
         cmocka_unit_test(test_blocks_behind_4_gib_are_freed_the_fast_way),
         cmocka_unit_test(test_blocks_are_freed_where_the_fast_table_cannot_grow),
