@@ -38,7 +38,9 @@ void fail(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    end_with_line(STATUS_USAGE, "allotrope-launch", format, arguments);
+    say_last_words("allotrope-launch", format, arguments);
+    va_end(arguments);
+    exit(STATUS_USAGE);
 }
 
 static long long parse_seconds(const char *option, const char *text)

@@ -89,7 +89,9 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 {
     va_list arguments;
     va_start(arguments, format);
-    end_with_line(STATUS_USAGE, "allotrope-load", format, arguments);
+    say_last_words("allotrope-load", format, arguments);
+    va_end(arguments);
+    exit(STATUS_USAGE);
 }
 
 static void *allocate(size_t count, size_t size)

@@ -70,7 +70,9 @@ void refuse(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    end_with_line(2, "allotrope-simulate", format, arguments);
+    say_last_words("allotrope-simulate", format, arguments);
+    va_end(arguments);
+    exit(2);
 }
 
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)

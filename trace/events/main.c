@@ -37,7 +37,9 @@ void refuse(int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    end_with_line(status, "allotrope", format, arguments);
+    say_last_words("allotrope", format, arguments);
+    va_end(arguments);
+    exit(status);
 }
 
 void *grown(void *array, size_t count, size_t size)
