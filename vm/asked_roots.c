@@ -165,15 +165,15 @@ static void change_deferred(const uintptr_t words[DEFERRED_WORDS])
     ((change *)words[0])(words[1], words[2]);
 }
 
-static int make(change *change, uintptr_t address, size_t bytes)
+static int make(change *wanted, uintptr_t address, size_t bytes)
 {
     if (!lock_enter(&asked.lock)) {
         defer(change_deferred,
-              (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)change, address, bytes});
+              (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)wanted, address, bytes});
         frozen_end();
         return 0;
     }
-    int error = change(address, bytes);
+    int error = wanted(address, bytes);
     lock_release(&asked.lock);
     return error;
 }

@@ -110,6 +110,7 @@ int allotrope_gc_pin(const void *address) ALLOTROPE_GC_WEAK;
  *   ENOENT  It is not pinned. */
 int allotrope_gc_unpin(const void *address) ALLOTROPE_GC_WEAK;
 
+#ifndef ALLOTROPE_GC_LIBRARY /* the library itself has no use for these two */
 /* A number from which no collector sees the pointer; its block is pinned until the pointer is
  * revealed. (In libgc a hidden pointer keeps nothing. Here it does: hiding is safe.) For pointers
  * that are packed, tagged, or written to a file. The number is the complement of the pointer.
@@ -132,6 +133,7 @@ static inline void *allotrope_gc_reveal(uintptr_t hidden)
         allotrope_gc_unpin(pointer);
     return pointer;
 }
+#endif
 
 /* What a block is. */
 enum allotrope_gc_state {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALLOTROPE_GC_LIBRARY
 #define ALLOTROPE_GC_WEAK /* but here */
 #include "include/allotrope/gc.h"
 #include "shim/route/route.h"
