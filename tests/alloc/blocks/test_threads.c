@@ -59,12 +59,19 @@ static size_t slabs_of(size_t bytes)
     return blocks_heap.class_slabs[size_class_of(bytes)];
 }
 
+/* Those that are held back at its start, or freed by others, included. */
 static uint32_t free_in(const struct slab *slab)
 {
     uint32_t count = 0;
     for (size_t i = 0; i < slab_words(slab); i++)
-        count += count_bits(slab_free(&slab->words[i]));
+        count += count_bits(slab_free(&slab->words[i]) |
+                            atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed));
     return count;
+}
+
+static size_t index_in(const struct slab *slab, const void *block)
+{
+    return (size_t)((const char *)block - (const char *)slab->base) / slab->block_bytes;
 }
 
 static void test_empty_slabs_go_back_when_their_thread_exits(void **state)
@@ -134,7 +141,7 @@ static void test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found(void **s
     do_work(2500, 2, 2);
     struct slab *slab = blocks_slab_of(work.blocks[0]);
     slab->thread_heap = work.heap;
-    push_remote_free(slab, work.blocks[0], 0);
+    push_remote_free(slab, work.blocks[0], index_in(slab, work.blocks[0]));
     slab->thread_heap = NULL;
     assert_ptr_equal(work.heap->remote_queue.newest, slab);
     assert_ptr_equal(adopt_slab(size_class_of(2500), thread_heap), slab);
@@ -207,7 +214,7 @@ static void free_in_the_child(void *argument)
     struct slab *slab = blocks_slab_of(argument);
     blocks_fork_child();
     size_t before = free_in(slab);
-    push_remote_free(slab, argument, 0);
+    push_remote_free(slab, argument, index_in(slab, argument));
     require(blocks_heap.abandoned_queue.newest == slab);
     require(adopt_slab(slab->class_index, thread_heap) == slab);
     require(free_in(slab) == before + 1);
