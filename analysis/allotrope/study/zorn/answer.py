@@ -135,7 +135,9 @@ def _system(told: _Told) -> str:
     return _joined(
         told.span("7a", "{} times BSD's page faults"),
         told.span("8a", "{} times its misses in 128 KB"),
-        told.agree("12", "heap, faults and misses rise more than CPU time in {} comparisons"),
+        told.programs("12", 1, "more than CPU time rise heaps in {} programs"),
+        told.programs("12", 2, "page faults in {}"),
+        told.programs("12", 3, "misses in {}"),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
 from ...features.locality.simulate import faults_with
-from ...statistics.intervals import Estimate, estimate, estimate_ratio
+from ...statistics.intervals import CONFIDENCE, Estimate, estimate, estimate_ratio
 from . import paper
 from .plan import Configuration
 from .programs import Program
@@ -24,6 +24,8 @@ TIGHT = (("optimised", "bsd:classic"), ("collected", "gc:classic"))
 @dataclass
 class Results:
     """Everything of a study. Keys are (program's name, str(configuration))."""
+
+    sampled = True  # (evidence.py)
 
     programs: Sequence[Program]
     study: Mapping[str, Any]
@@ -103,13 +105,19 @@ class Results:
         spread = statistics.variance(logs) if len(logs) > 1 else 0.0
         return statistics.fmean(logs), spread / len(logs)
 
+    def pairs(
+        self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
+    ) -> list[tuple[float, float]]:
+        values = self.values(name, *one, quantity)
+        others = self.values(name, *base, quantity)
+        return list(zip(values, others)) if values and others else []
+
     def ratio(
         self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
     ) -> Estimate | None:
         """Median ratio round by round, with its interval."""
-        values = self.values(name, *one, quantity)
-        others = self.values(name, *base, quantity)
-        return estimate_ratio(values, others) if values and others else None
+        pairs = self.pairs(name, one, base, quantity)
+        return estimate_ratio(*zip(*pairs)) if pairs else None
 
     def heap_peak(self, name: str, form: str, spec: str) -> int | None:
         """The heap's high-water mark in bytes, the allocator's own data included."""
@@ -127,7 +135,9 @@ class Results:
         found = self.accounts.get((name, self.key(name, form, spec) or ""))
         return None if found is None or "failure" in found else found
 
-    def share_in_allocator(self, name: str, form: str, spec: str) -> Estimate | None:
+    def share_in_allocator(
+        self, name: str, form: str, spec: str, confidence: float = CONFIDENCE
+    ) -> Estimate | None:
         """Of CPU samples, with Wilson's interval."""
         found = self.samples.get((name, self.key(name, form, spec) or ""))
         if found is None or "failure" in found or not found["samples"]:
@@ -135,7 +145,7 @@ class Results:
         from scipy import stats
 
         test = stats.binomtest(found["in_allocator"], found["samples"])
-        interval = test.proportion_ci(method="wilson")
+        interval = test.proportion_ci(confidence, method="wilson")
         share = found["in_allocator"] / found["samples"]
         return Estimate(share, float(interval.low), float(interval.high))
 
