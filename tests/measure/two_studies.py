@@ -7,26 +7,30 @@ time is the same, and how many of the intervals of the differences between their
 Ends with status 1 when fewer than 90% contain 0. 95% would by chance, if figures did not depend on
 each other.
 
-Of barriers, round n of both studies has link order n, and is compared with it: the difference of
-the logarithms of a figure in both, round by round, of which the mean has an interval. Figures are
-phases and totals of each barrier to the oracle's, stores in a loop to plain ones, and what
-allotrope-vm measures. Rounds in different link orders are no pair and are left out, and counted.
+Both studies vary the layout by round, in the same way, and a round is compared with that of the
+same layout in the other study: the difference of the logarithms of a figure in both, round by
+round, of which the mean has an interval. Rounds of different layouts are no pair and are left out,
+and counted; so is a figure whose run, or whose baseline's, failed in one of them.
+
+    zorn        a round's layout is the length of its environment. A figure is the CPU time of a
+                program under an allocator to that under SunOS's in the same round.
+    barriers    it is a link order. Figures are phases and totals of each barrier to the oracle's,
+                stores in a loop to plain ones, and what allotrope-vm measures.
 
 What it shows: that the machine's state and load, and the places that the system chooses for heap,
 stack and libc, make no more difference between studies than the rounds of each let expect. What it
 cannot show: that other layouts would give the same. Both studies have the same ones, so what these
-do is in neither's differences; the intervals of one study, over its 30 link orders, contain that.
+do is in neither's differences; the intervals of one study, over its 30 layouts, contain that.
 Nor can it show that a figure is right: an error of measurement that both make is in both.
 """
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any, Iterator
 
 import numpy as np
-from two_runs import EXACT, welch
+from two_runs import EXACT
 
 Interval = tuple[float, float, float]  # low, middle, high
 
@@ -34,6 +38,7 @@ BASELINE = "optimised cartesian:classic"
 BARRIERS_BASELINE, LOOP_BASELINE = "oracle", "pages"
 WANTED = 0.9  # of the intervals
 LEAST_PAIRS = 3
+LISTED = 5  # figures of a step that differ, of which the values are printed
 TIMED = ("ns", "load")  # of a run of barriers; the rest is counted
 
 
@@ -77,46 +82,63 @@ def is_of_barriers(study: Path) -> bool:
     return (study / "steps" / "instructions").exists()
 
 
-def compare_exact(first: Path, second: Path) -> None:
+def compare_exact(first: Path, second: Path) -> int:
+    """Prints what differs; returns how many figures do."""
     of_barriers, of_zorn = ("instructions", "round"), ("account", "events", "locality", "factors")
+    different = 0
     for kind in of_barriers if is_of_barriers(first) else of_zorn:
         one, two = steps(first, kind), steps(second, kind)
-        same = 0
-        by_step: Counter[str] = Counter()
+        same, by_step = 0, {}
         for name in sorted(one.keys() & two.keys()):
             left, right = exact(kind, one[name]), exact(kind, two[name])
-            for figure in sorted(left.keys() | right.keys()):
-                if left.get(figure) == right.get(figure):
-                    same += 1
-                else:
-                    by_step[name] += 1
+            known = sorted(left.keys() | right.keys())
+            by_step[name] = [
+                f"{figure} {told(left.get(figure))} and {told(right.get(figure))}"
+                for figure in known
+                if left.get(figure) != right.get(figure)
+            ]
+            same += len(known) - len(by_step[name])
+        count = sum(map(len, by_step.values()))
+        different += count
         print(
-            f"{kind}: {same} figures are identical, {by_step.total()} are not; "
+            f"{kind}: {same} figures are identical, {count} are not; "
             f"{len(one.keys() ^ two.keys())} steps are in one study only"
         )
-        for name, count in sorted(by_step.items()):
-            print(f"    {name}: {count} differ")
+        for name, lines in by_step.items():
+            if lines:
+                more = f"; {len(lines) - LISTED} more" if len(lines) > LISTED else ""
+                print(f"    {name}: {len(lines)} differ: {'; '.join(lines[:LISTED])}{more}")
+    return different
 
 
-def log_ratios(study: Path) -> dict[tuple[str, str], Any]:
-    """By program and form with allocator: of each round's CPU time to the baseline's."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for name, result in steps(study, "round").items():
-        base = result.get(BASELINE, {}).get("cpu")
-        for one, run in result.items():
-            if base and run.get("cpu") and one != BASELINE:
-                ratio = float(np.log(run["cpu"] / base))
-                found.setdefault((name.rsplit(" ", 1)[0], one), []).append(ratio)
-    return found
+def told(value: Any) -> str:
+    """A list (a curve) is too long to be printed."""
+    return f"{len(value)} values" if isinstance(value, list) else str(value)
+
+
+def cpu_ratios(result: dict[str, Any]) -> dict[str, float]:
+    """Of a round of zorn: the logarithm of each CPU time to the baseline's."""
+    base = result.get(BASELINE, {}).get("cpu")
+    return {
+        one: float(np.log(run["cpu"] / base))
+        for one, run in result.items()
+        if base and run.get("cpu") and one != BASELINE
+    }
+
+
+def padding(result: dict[str, Any]) -> int | None:
+    """Of a round of zorn, whose runs all have the same; None where all of them failed."""
+    return next((run["padding"] for run in result.values() if "padding" in run), None)
 
 
 def zorn_differences(first: Path, second: Path) -> dict[str, Interval]:
-    one, two = log_ratios(first), log_ratios(second)
-    return {
-        " ".join(key): welch(one[key], two[key])
-        for key in sorted(one.keys() & two.keys())
-        if min(len(one[key]), len(two[key])) >= LEAST_PAIRS
-    }
+    pairs = Pairs()
+    one, two = steps(first, "round"), steps(second, "round")
+    for name in sorted(one.keys() & two.keys()):
+        left, right = one[name], two[name]
+        if pairs.are(padding(left), padding(right)):
+            pairs.add(name.rsplit(" ", 1)[0], cpu_ratios(left), cpu_ratios(right))
+    return pairs.intervals()
 
 
 def log_times(kind: str, result: dict[str, Any]) -> dict[str, float]:
@@ -129,6 +151,8 @@ def log_times(kind: str, result: dict[str, Any]) -> dict[str, float]:
     else:
         runs = {one: with_total(run) for one, run in result["barriers"].items()}
         base = runs.pop(BARRIERS_BASELINE)
+        if not base:
+            return {}  # the oracle failed: there is nothing to hold the others against
     return {
         f"{one} {name}": log for one, run in runs.items() for name, log in logs(run, base).items()
     }
@@ -158,24 +182,44 @@ def paired(differences: list[float]) -> Interval:
     return middle - reach, middle, middle + reach
 
 
+class Pairs:
+    """Differences between two studies, by figure, a number for each round."""
+
+    def __init__(self) -> None:
+        self.differences: dict[str, list[float]] = {}
+        self.apart = 0  # rounds
+
+    def are(self, layout: Any, other: Any) -> bool:
+        """Whether two rounds have one layout."""
+        if layout != other:
+            self.apart += 1
+        return bool(layout == other)
+
+    def add(self, subject: str, left: dict[str, float], right: dict[str, float]) -> None:
+        for figure in left.keys() & right.keys():
+            difference = right[figure] - left[figure]
+            self.differences.setdefault(f"{subject} {figure}", []).append(difference)
+
+    def intervals(self) -> dict[str, Interval]:
+        if self.apart:
+            print(f"{self.apart} rounds have another layout in the other study, and are left out")
+        return {
+            key: paired(each)
+            for key, each in sorted(self.differences.items())
+            if len(each) >= LEAST_PAIRS
+        }
+
+
 def barriers_differences(first: Path, second: Path) -> dict[str, Interval]:
-    found: dict[str, list[float]] = {}
-    unpaired = 0
+    pairs = Pairs()
     for kind in ("round", "loop", "vm"):
         one, two = steps(first, kind), steps(second, kind)
         for name in sorted(one.keys() & two.keys()):
             left, right = one[name], two[name]
-            if left.get("order") != right.get("order"):
-                unpaired += 1
-                continue
-            left, right = log_times(kind, left), log_times(kind, right)
-            subject = name.rsplit(" ", 1)[0] if kind == "round" else kind
-            for figure in left.keys() & right.keys():
-                difference = right[figure] - left[figure]
-                found.setdefault(f"{subject} {figure}", []).append(difference)
-    if unpaired:
-        print(f"{unpaired} rounds are in another link order in the other study, and left out")
-    return {key: paired(each) for key, each in sorted(found.items()) if len(each) >= LEAST_PAIRS}
+            if pairs.are(left.get("order"), right.get("order")):
+                subject = name.rsplit(" ", 1)[0] if kind == "round" else kind
+                pairs.add(subject, log_times(kind, left), log_times(kind, right))
+    return pairs.intervals()
 
 
 def compare_times(first: Path, second: Path) -> bool:

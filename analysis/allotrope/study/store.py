@@ -2,7 +2,7 @@
 """Where a study keeps what it has measured: one file for each step, written whole or not at all.
 
     DIR/study.json            the machine and the question; refuses to be continued by another
-    DIR/steps/KIND/NAME.json  {"fingerprint", "seconds", "result"}
+    DIR/steps/KIND/NAME.json  {"fingerprint", "seconds", "cpu_seconds", "result"}
 
 A step's fingerprint names all that its result depends on: command, allocator, the files of both.
 A result with another fingerprint is not used; that step is measured anew.
@@ -193,6 +193,11 @@ class Store:
         whole = isinstance(saved, dict) and {"fingerprint", "result"} <= saved.keys()
         return saved if whole else None
 
-    def put(self, step: Step, result: Any, seconds: float) -> None:
-        saved = {"fingerprint": step.fingerprint(), "seconds": round(seconds, 3), "result": result}
+    def put(self, step: Step, result: Any, seconds: float, cpu_seconds: float = 0.0) -> None:
+        saved = {
+            "fingerprint": step.fingerprint(),
+            "seconds": round(seconds, 3),
+            "cpu_seconds": round(cpu_seconds, 3),
+            "result": result,
+        }
         replace_file(self.path(step), json.dumps(saved) + "\n")

@@ -6,6 +6,7 @@ methods). What is here is the same for all: results are kept as they come, what 
 not measured again, and what is left is announced in minutes, corrected by experience.
 """
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -17,6 +18,8 @@ from ..system.errors import UserError
 from ..system.scratch import scratch_folder
 from .store import Step, Store
 
+# What a result of another shape raises.
+DAMAGE = (AttributeError, LookupError, TypeError, ValueError)
 Announce = Callable[[str], None]
 
 
@@ -27,6 +30,12 @@ class Steppable(Protocol):
 
 
 Planned = TypeVar("Planned", bound=Steppable)  # a step with what it needs to be carried out
+
+
+def _used_seconds() -> float:
+    """CPU time of this process and of those that it has awaited."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 class Work(ABC, Generic[Planned]):
@@ -62,6 +71,11 @@ class Work(ABC, Generic[Planned]):
     def measurements(self) -> str:
         """The file that the page is drawn from (documents.py)."""
 
+    def is_whole(self, planned: Planned, found: Any) -> bool:
+        """Whether a step's result is all that is wanted of it. What is not is shown as it is, and
+        measured again when the study is resumed."""
+        return True
+
     def subjects(self) -> str:
         """What is measured, for the first line: "6 programs"."""
         return ""
@@ -89,7 +103,7 @@ class Work(ABC, Generic[Planned]):
             todo = self.prepare(folder)
             if not todo:
                 return
-            waiting = [one for one in todo if self.store.get(one.step) is None]
+            waiting = [one for one in todo if self._is_wanted(one, self.store.get(one.step))]
             self.announce(
                 f"{self.subjects()}{len(todo)} steps"
                 + (f", {len(todo) - len(waiting)} done before" if len(waiting) < len(todo) else "")
@@ -107,15 +121,23 @@ class Work(ABC, Generic[Planned]):
     def once(self, planned: Planned, do: Callable[[], Any]) -> Any:
         """The step's result, measured if it is not there yet."""
         found = self.store.get(planned.step)
-        if found is None:
-            begun = time.monotonic()
+        if self._is_wanted(planned, found):
+            begun, used = time.monotonic(), _used_seconds()
             found = do()
             seconds = time.monotonic() - begun
-            self.store.put(planned.step, found, seconds)
+            self.store.put(planned.step, found, seconds, _used_seconds() - used)
             pace = self._pace[planned.step.kind]
             pace[0] += seconds
             pace[1] += planned.step.seconds
         return found
+
+    def _is_wanted(self, planned: Planned, found: Any | None) -> bool:
+        if found is None:
+            return True
+        try:
+            return not self.is_whole(planned, found)
+        except DAMAGE:
+            return False  # _keep_stored() names the file
 
     def _outdated(self, known: Sequence[Planned]) -> int:
         """How many steps were measured in other circumstances."""
@@ -133,7 +155,7 @@ class Work(ABC, Generic[Planned]):
         """A file may have been changed by others."""
         try:
             self.keep(planned, found)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise UserError(
                 f"{self.store.path(planned.step)} is damaged: {type(error).__name__} {error}; "
                 "remove it: --resume measures it again"

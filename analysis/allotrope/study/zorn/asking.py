@@ -2,11 +2,9 @@
 """How a rule gets its figures: each with the confidence that the rule has left for it.
 
 A rule that looks at several figures has several chances to be wrong, so these share the permitted
-error out. An end of an interval lies past the truth with half of what the interval is wrong. A rule
-asks on which side of one bound a figure lies, and so a false verdict needs an end on one side: of k
-figures each end may be wrong with 5%/k. Then a verdict is false in at most one of twenty studies,
-however many figures it takes (the union bound). No interval is narrower than that of a figure
-alone, 95%. Of 7 rounds least and greatest are enough for 6 figures, of 9 for 25.
+error out: of k figures each has an interval of 1 - 0.05/k. Then all k enclose the truth together in
+at least 95 of 100 studies (the union bound), and whatever the rule makes of them is wrong no more
+often. Of 8 rounds least and greatest are such an interval for 6 figures, of 10 for 25.
 
 No rule chooses the best of several figures and judges that: the least of six that are equal looks
 lower than it is. The greatest of several has the greatest of their ends (`greatest`), and a number
@@ -45,9 +43,8 @@ class Figure:
 
 
 def confidence_of(figures: int) -> float:
-    """Of each of so many, so that one end of any is wrong in at most a twentieth."""
-    two_sided = 1 - 2 * (1 - CONFIDENCE)
-    return max(CONFIDENCE, confidence_of_each(max(1, figures), two_sided))
+    """Of each of so many."""
+    return confidence_of_each(max(1, figures), CONFIDENCE)
 
 
 @dataclass(frozen=True)
@@ -66,9 +63,10 @@ class Asker:
         pairs = [pair for pair in self.one.pairs(name, above, below) if pair[1]]
         if not pairs:
             return None
-        found = estimate_ratio(*zip(*pairs), confidence=self.confidence)
+        own, others = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        found = estimate_ratio(own, others, self.confidence)
         few = self.one.sampled and interval_rank(len(pairs), self.confidence).kind == RANGE
-        return found and Figure(found, len(pairs) if few else 0)
+        return None if found is None else Figure(found, len(pairs) if few else 0)
 
     def ratio_part(self, about: str, name: str, above: Pair, below: Pair, wanted: Range) -> Part:
         return part_of(about, self.ratio(name, above, below), wanted)
@@ -86,8 +84,12 @@ def greatest(figures: Sequence[Figure | None]) -> Figure | None:
     known = [one for one in figures if one is not None]
     if not known or len(known) < len(figures):
         return None
-    ends = zip(*((one.value.median, one.value.low, one.value.high) for one in known))
-    return Figure(Estimate(*map(max, ends)), max(one.few for one in known))
+    found = Estimate(
+        max(one.value.median for one in known),
+        max(one.value.low for one in known),
+        max(one.value.high for one in known),
+    )
+    return Figure(found, max(one.few for one in known))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """One function for each kind of step: it runs what is to be run and returns what is kept.
 
-A run that fails is a result too: {"failure": why}."""
+A run that fails is a result too: {"failure": why}.
+
+Layout: all runs have the same environment, of the caller's only PATH. What is counted runs at fixed
+addresses. In a round the environment is longer by what padding_of_round says, so that the stack
+and copies of the environment lie elsewhere in each round, and alike for all that run in it."""
 
 import hashlib
 import json
@@ -10,10 +14,17 @@ import signal
 import statistics
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Mapping, Sequence
 
-from ...features.compare.measure import order_of_round, read_accounts
+from ...features.compare.measure import (
+    PADDING,
+    Load,
+    order_of_round,
+    padding_of_round,
+    read_accounts,
+)
 from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
@@ -38,11 +49,21 @@ Result = dict[str, Any]
 # A run may take so much longer than under glibc before it is given up.
 PATIENCE, LEAST_PATIENCE = 25.0, 60.0
 SAMPLES_PER_SECOND = 1997
+KEPT_VARIABLES = ("PATH",)  # of the caller's environment, whose length would be in every figure
 PAGE = 4096
 
 
 def patience(probe_seconds: float) -> float:
     return max(LEAST_PATIENCE, PATIENCE * probe_seconds)
+
+
+def others_variables() -> list[str]:
+    """Those of the caller's environment that no run has."""
+    return [name for name in os.environ if name not in KEPT_VARIABLES]
+
+
+def kept_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
 
 
 def allocator_of(one: Configuration, program: Program) -> Allocator:
@@ -65,6 +86,8 @@ class Workshop:
         allocator: Allocator | None,
         timeout: float,
         command: Sequence[str] | None = None,
+        *,
+        fixed_addresses: bool = False,
         **settings: str,
     ) -> Run:
         home = {"HOME": str(self.folder), "TMPDIR": str(self.folder)}
@@ -73,12 +96,13 @@ class Workshop:
             Launch(
                 command or form.command,
                 environment={**home, **form.environment, **chosen, **settings},
-                unset=OWN_VARIABLES,
+                unset=[*OWN_VARIABLES, *others_variables()],
                 stdin=form.stdin or os.devnull,
                 stdout=self.output,
                 stderr=self.errors,
                 timeout=timeout,
                 directory=self.folder,
+                fixed_addresses=fixed_addresses,
             )
         )
 
@@ -135,47 +159,89 @@ def probe(planned: Planned, workshop: Workshop) -> Result:
     return result
 
 
-def was_stopped(run: Run) -> bool:
-    """Given up, but for most of the time it did not run: the machine, or its group of processes,
-    may have been stopped. Worth another attempt, since a failure spares all later rounds."""
-    return run.timed_out and run.cpu_seconds < run.wall_seconds / 2
+def was_slow(run: Run) -> bool:
+    """Given up, and it ran for most of the time. Where it did not, the machine, or its group of
+    processes, may have been stopped, and another attempt is worth while."""
+    return run.timed_out and run.cpu_seconds >= run.wall_seconds / 2
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of a round: what is kept of it, and whether it is worth another."""
+
+    found: Result
+    hopeless: bool = False
 
 
 def measure_round(
-    planned: Planned, workshop: Workshop, known: Mapping[str, Any], failed: Mapping[str, str]
+    planned: Planned,
+    workshop: Workshop,
+    known: Mapping[str, Any],
+    before: Mapping[str, Result],
+    given_up: Mapping[str, str],
 ) -> Result:
-    """Every configuration once, in the order of a comparison's rounds. `known`: the probes by
-    form; `failed`: what need not be tried again."""
+    """Every configuration once, in the order of a comparison's rounds and in this round's layout.
+    What fails is tried once more; what fails again is missing from this round alone.
+
+    known: the probes by form. before: what an earlier attempt at this round has; what did not fail
+    there is kept. given_up: what is not tried, and why."""
     found: Result = {}
     for place in order_of_round(planned.number, len(planned.configurations)):
         one = planned.configurations[place]
-        if str(one) in failed:
-            found[str(one)] = {"failure": failed[str(one)]}
-            continue
-        reference = known[one.form]
-        form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
-        load = round(os.getloadavg()[0], 2)
-        run = workshop.run(form, allocator, patience(reference["timed"]))
-        again = was_stopped(run)
-        if again:
-            run = workshop.run(form, allocator, patience(reference["timed"]))
-        if failure := workshop.failure(run):
-            found[str(one)] = {"failure": failure}
-        elif workshop.output_digest() != reference["timed_output"]:
-            found[str(one)] = {"failure": "writes something else than under glibc"}
+        name = str(one)
+        if name in before and "failure" not in before[name]:
+            found[name] = before[name]
+        elif name in given_up:
+            found[name] = {"failure": given_up[name], "not_tried": True}
         else:
-            found[str(one)] = {
-                "cpu": run.cpu_seconds,
-                "user": run.user_seconds,
-                "system": run.system_seconds,
-                "wall": run.wall_seconds,
-                "rss": run.peak_rss_bytes,
-                "faults": run.minor_faults,
-                "load": load,
-            }
-            if again:
-                found[str(one)]["again"] = "was given up once: it had waited most of its time"
+            found[name] = _run_of_round(planned, workshop, one, known[one.form])
     return found
+
+
+def _run_of_round(
+    planned: Planned, workshop: Workshop, one: Configuration, reference: Mapping[str, Any]
+) -> Result:
+    first = _attempt(planned, workshop, one, reference)
+    if "failure" not in first.found or first.hopeless:
+        return first.found
+    return _attempt(planned, workshop, one, reference).found | {"again": first.found["failure"]}
+
+
+def _attempt(
+    planned: Planned, workshop: Workshop, one: Configuration, reference: Mapping[str, Any]
+) -> Attempt:
+    """`reference`: the probe of this form."""
+    before, load = round(os.getloadavg()[0], 2), Load()
+    layout = padding_of_round(planned.number)
+    try:
+        allocator = allocator_of(one, planned.program)
+        with load:
+            run = workshop.run(
+                planned.program.forms[one.form],
+                allocator,
+                patience(reference["timed"]),
+                **layout,
+            )
+    except UserError as error:
+        return Attempt({"failure": str(error)})
+    if failure := workshop.failure(run):
+        return Attempt({"failure": failure}, hopeless=was_slow(run))
+    if workshop.output_digest() != reference["timed_output"]:
+        return Attempt({"failure": "writes something else than under glibc"})
+    others = load.processors()
+    return Attempt(
+        {
+            "cpu": run.cpu_seconds,
+            "user": run.user_seconds,
+            "system": run.system_seconds,
+            "wall": run.wall_seconds,
+            "rss": run.peak_rss_bytes,
+            "faults": run.minor_faults,
+            "padding": len(layout[PADDING]),
+            "load": before,
+            "others": None if others is None else round(others, 2),
+        }
+    )
 
 
 def account(planned: Planned, workshop: Workshop, timeout: float) -> Result:
@@ -199,7 +265,7 @@ def _own_account(
 ) -> Result:
     """Of one of our allocators. Leaves the folder empty."""
     settings = {"ALLOTROPE_STATS": str(folder / "%p.json")}
-    run = workshop.run(form, allocator, timeout, command, **settings)
+    run = workshop.run(form, allocator, timeout, command, fixed_addresses=True, **settings)
     heap, reports = read_accounts(folder), read_reports(folder)
     for file in folder.iterdir():
         file.unlink()
@@ -208,6 +274,8 @@ def _own_account(
     if heap is None:
         return {"failure": "no statistics were written"}
     largest = max(reports, key=lambda each: int(each["calls"]["malloc"]))
+    if failure := _impossible_collections(largest.get("gc"), run.cpu_seconds):
+        return {"failure": failure}
     return {
         "heap": heap | {"mapped_mean_bytes": _mean(heap["timeline"])},
         "cpu": run.cpu_seconds,
@@ -224,11 +292,20 @@ def _mean(timeline: Mapping[str, Sequence[float | None]] | None) -> float | None
     return statistics.fmean(known) if known else None
 
 
+def _impossible_collections(gc: Mapping[str, Any] | None, cpu_seconds: float) -> str | None:
+    """Both are of one run and of one clock, the process's; yet nothing that contradicts itself is
+    shown."""
+    inside = (gc or {}).get("cpu_ns", 0) / 1e9
+    if inside <= cpu_seconds:
+        return None
+    return f"collections took {inside:.3f} s of a run of {cpu_seconds:.3f} s of CPU time"
+
+
 def _libgc_account(
     form: Form, allocator: Allocator, workshop: Workshop, timeout: float, folder: Path
 ) -> Result:
     """What libgc_redirect.c writes: of the process with the largest heap."""
-    run = workshop.run(form, allocator, timeout, LIBGC_STATS=str(folder))
+    run = workshop.run(form, allocator, timeout, fixed_addresses=True, LIBGC_STATS=str(folder))
     reports = read_reports(folder)
     for file in folder.iterdir():
         file.unlink()
@@ -237,6 +314,8 @@ def _libgc_account(
     if not reports:
         return {"failure": "no statistics were written"}
     largest = max(reports, key=lambda each: int(each["heap_bytes"]))
+    if failure := _impossible_collections(largest, run.cpu_seconds):
+        return {"failure": failure}
     heap = {"mapped_peak_bytes": largest.pop("heap_bytes")}
     return {"heap": heap, "cpu": run.cpu_seconds, "peak": {}, "gc": largest}
 
@@ -296,10 +375,7 @@ def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     form = planned.program.forms[one.form]
     data = workshop.folder / "perf.data"
     record = witness.record_line(data, SAMPLES_PER_SECOND, form.command)
-    environment = {**os.environ, **form.environment, **allocator.environment()}
-    for name in OWN_VARIABLES:
-        if name not in allocator.environment():
-            environment.pop(name, None)
+    environment = {**kept_environment(), **form.environment, **allocator.environment()}
     try:
         with open(form.stdin or os.devnull, "rb") as given:
             status, errors = run_group(record, given, subprocess.DEVNULL, timeout, environment)
@@ -322,7 +398,8 @@ def _run_traced(
     settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     words = [*tool, *(f"--env={name}={value}" for name, value in settings.items())]
     with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
-        status, errors = run_group([*words, "--", *form.traced], given, taken, timeout)
+        line = [*words, "--", *form.traced]
+        status, errors = run_group(line, given, taken, timeout, kept_environment())
     return status, last_line(errors)
 
 
@@ -334,7 +411,7 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
         tool += [*LOCALITY_OPTIONS, f"--shape={SHAPE_1992}", f"--tools={recorder_tools()}"]
         status, said = _run_traced(planned, workshop, tool, timeout)
         if status is None:
-            return {"failure": f"not done after {timeout:.0f} s"}
+            return {"failure": f"not done after {timeout:.0f} s", "hopeless": True}
         if status != 0 or not document.exists():
             return {"failure": without_name(said) or "no result"}
         found: Result = json.loads(document.read_text())
@@ -355,7 +432,7 @@ def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
         tool = [str(built(PLACES.recorder)), "--tools", recorder_tools(), "--output", str(trace)]
         status, said = _run_traced(planned, workshop, tool, timeout)
         if status is None:
-            return {"failure": f"not done after {timeout:.0f} s"}
+            return {"failure": f"not done after {timeout:.0f} s", "hopeless": True}
         if status != 0 or not trace.exists():
             return {"failure": said or f"exit status {status} under the recorder"}
         try:

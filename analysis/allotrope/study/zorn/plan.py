@@ -9,6 +9,7 @@ so a configuration is a form of a program and an allocator.
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from ...features.compare.measure import padding_of_round
 from ...system import allocators
 from ...system.allocators import Allocator
 from ...system.errors import UserError
@@ -242,7 +243,8 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
             if program.row == "large" and number >= LARGE_ROUNDS:
                 continue
             timed = available(extent.timed(program))
-            all_needs = {str(one): needs(program, one) for one in timed}
+            all_needs: dict[str, Any] = {str(one): needs(program, one) for one in timed}
+            all_needs["layout"] = padding_of_round(number)
             seconds = sum((probe(program, one.form) or {"timed": 1.0})["timed"] for one in timed)
             step = Step("round", f"{program.name} {number + 1}", all_needs, 1.3 * seconds)
             yield Planned(step, program, timed, number)

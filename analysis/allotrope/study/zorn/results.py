@@ -5,10 +5,10 @@ measured is None."""
 import math
 import statistics
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ...features.locality.simulate import faults_with
-from ...statistics.intervals import CONFIDENCE, Estimate, estimate, estimate_ratio
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate, estimate, estimate_ratio
 from . import paper
 from .plan import Configuration
 from .programs import Program
@@ -68,29 +68,54 @@ class Results:
 
     # CPU time and memory
 
-    def values(self, name: str, form: str, spec: str, quantity: str) -> list[float] | None:
-        """The quantity of each round; None when a round is missing or failed."""
+    def rounds_of(
+        self, name: str, form: str, spec: str, quantity: str
+    ) -> list[float | None] | None:
+        """The quantity of each round, None in one that failed; None altogether where fewer are
+        left than a figure is made of: six, or all but one."""
         key = self.key(name, form, spec)
-        found = [each.get(key or "") for each in self.rounds.get(name, [])]
-        if not found or any(one is None or "failure" in one for one in found):
-            return None
-        return [float(one[quantity]) for one in found if one is not None]
+        runs = [each.get(key or "") for each in self.rounds.get(name, [])]
+        found = [None if run is None or "failure" in run else float(run[quantity]) for run in runs]
+        measured = sum(one is not None for one in found)
+        return found if measured >= max(1, min(LEAST_ROUNDS, len(found) - 1)) else None
+
+    def values(self, name: str, form: str, spec: str, quantity: str) -> list[float] | None:
+        """The quantity of the rounds that did not fail; None where too many did."""
+        found = self.rounds_of(name, form, spec, quantity)
+        return None if found is None else [one for one in found if one is not None]
 
     def loads(self) -> list[float]:
         """The machine's load before each timed run; of an older study nothing."""
-        return [
-            float(run["load"])
-            for rounds in self.rounds.values()
-            for each in rounds
-            for run in each.values()
-            if "load" in run
-        ]
+        return [run["load"] for run in self._timed_runs() if "load" in run]
+
+    def others(self) -> list[float]:
+        """How many processors others kept busy during each timed run; of an older study, and where
+        the kernel does not tell, nothing."""
+        return [run["others"] for run in self._timed_runs() if run.get("others") is not None]
+
+    def failed_runs(self) -> dict[tuple[str, str], int]:
+        """In how many rounds a program had no figure under a configuration."""
+        found: dict[tuple[str, str], int] = {}
+        for name, rounds in self.rounds.items():
+            for each in rounds:
+                for one, run in each.items():
+                    if "failure" in run:
+                        found[name, one] = found.get((name, one), 0) + 1
+        return found
+
+    def _timed_runs(self) -> Iterator[Result]:
+        for rounds in self.rounds.values():
+            for each in rounds:
+                yield from each.values()
 
     def failure(self, name: str, form: str, spec: str) -> str | None:
-        """Why there are no rounds, where one failed."""
+        """Why a round has no figure, where one has none."""
         key = self.key(name, form, spec)
-        found = [each.get(key or "", {}) for each in self.rounds.get(name, [])]
-        return next((one["failure"] for one in found if "failure" in one), None)
+        rounds = self.rounds.get(name, [])
+        found = [each[key]["failure"] for each in rounds if "failure" in each.get(key or "", {})]
+        if not found or len(found) == len(rounds):
+            return found[0] if found else None
+        return f"in {len(found)} of {len(rounds)} rounds: {found[0]}"
 
     def seconds(self, name: str, form: str, spec: str) -> Estimate | None:
         values = self.values(name, form, spec, "cpu")
@@ -108,16 +133,22 @@ class Results:
     def pairs(
         self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
     ) -> list[tuple[float, float]]:
-        values = self.values(name, *one, quantity)
-        others = self.values(name, *base, quantity)
-        return list(zip(values, others)) if values and others else []
+        """Of each round in which both ran: in one layout, so a round that lacks one of them is no
+        pair."""
+        values = self.rounds_of(name, *one, quantity)
+        others = self.rounds_of(name, *base, quantity)
+        return [
+            (value, other)
+            for value, other in zip(values or (), others or ())
+            if value is not None and other is not None
+        ]
 
     def ratio(
         self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
     ) -> Estimate | None:
         """Median ratio round by round, with its interval."""
         pairs = self.pairs(name, one, base, quantity)
-        return estimate_ratio(*zip(*pairs)) if pairs else None
+        return estimate_ratio([own for own, _ in pairs], [other for _, other in pairs])
 
     def heap_peak(self, name: str, form: str, spec: str) -> int | None:
         """The heap's high-water mark in bytes, the allocator's own data included."""

@@ -9,13 +9,12 @@ number of them, the claim is of all: one clear counterexample refutes it. Times 
 import math
 from typing import Callable, Iterator, Sequence
 
-from ...statistics.intervals import CONFIDENCE, confidence_of_each
 from ...statistics.spread import interaction_excess
 from ...statistics.verdicts import THRESHOLD, Quantifier
 from ..claims import NOTHING, Claim, Measured, Part
 from ..ranges import ABOVE_ONE, BELOW_ONE, LESS, MORE, Range
 from . import paper
-from .asking import Answer, Asker, Figure, all_of, below, greatest, part_of, tally
+from .asking import Answer, Asker, Figure, all_of, below, confidence_of, greatest, part_of, tally
 from .evidence import Evidence, Pair
 from .paper import ALGORITHMS, BSD, SUNOS
 from .plan import BASELINE, CLASSIC
@@ -53,8 +52,7 @@ def _malloc_time(evidence: Evidence) -> Iterator[Claim]:
     informative = set(evidence.claimed()) - set(evidence.uninformative())
 
     def share(name: str) -> Measured:
-        """Samples of one run depend on each other: twice as careful as with times."""
-        confidence = confidence_of_each(max(1, len(informative)), CONFIDENCE)
+        confidence = confidence_of(len(informative))
         return evidence.share_in_allocator(name, "unoptimised", SUNOS, confidence)
 
     rule = "share of CPU-clock samples in the allocator, unoptimised programs under SunOS's"

@@ -68,6 +68,34 @@ def versions() -> dict[str, str | None]:
     return found | {tool: allocators.package_version(package) for tool, package in TOOLS.items()}
 
 
+class Failing:
+    """Which configurations have failed in rounds since the study was begun or resumed. One that
+    never succeeds would cost two attempts in each round, perhaps of minutes."""
+
+    ROUNDS = 2  # without a success, after which nothing more is tried
+
+    def __init__(self) -> None:
+        self._failed: dict[tuple[str, str], list[str]] = {}
+        self._succeeded: set[tuple[str, str]] = set()
+
+    def note(self, program: str, found: Mapping[str, Result]) -> None:
+        for one, run in found.items():
+            if "failure" not in run:
+                self._succeeded.add((program, one))
+            elif not run.get("not_tried"):
+                self._failed.setdefault((program, one), []).append(run["failure"])
+
+    def given_up(self, program: str) -> dict[str, str]:
+        """By configuration the reason of the last failure."""
+        return {
+            one: reasons[-1]
+            for (name, one), reasons in self._failed.items()
+            if name == program
+            and len(reasons) >= self.ROUNDS
+            and (name, one) not in self._succeeded
+        }
+
+
 class ZornWork(Work[Planned]):
     def __init__(
         self, store: Store, extent: Extent, programs: Sequence[Program], announce: Announce
@@ -77,6 +105,7 @@ class ZornWork(Work[Planned]):
         self.able: list[Program] = []
         self.probes: dict[str, dict[str, Result]] = {}
         self.results = Results(programs, store.study())
+        self.failing = Failing()
 
     def known_steps(self) -> list[Planned]:
         return list(steps(self.extent, self.programs, lambda *_: None))
@@ -130,16 +159,25 @@ class ZornWork(Work[Planned]):
         return Workshop(own)
 
     def measure(self, planned: Planned, folder: Path) -> Result:
+        if planned.step.kind == "round":
+            return self._measure_round(planned, folder)
+        found = self._measure_once(planned, folder)
+        if "failure" not in found or found.get("hopeless"):
+            return found
+        return self._measure_once(planned, folder)
+
+    def _measure_round(self, planned: Planned, folder: Path) -> Result:
+        name = planned.program.name
+        before = self.store.get(planned.step) or {}
+        workshop = self._workshop(folder, planned)
+        given_up = self.failing.given_up(name)
+        found = measure.measure_round(planned, workshop, self.probes[name], before, given_up)
+        self.failing.note(name, found)
+        return found
+
+    def _measure_once(self, planned: Planned, folder: Path) -> Result:
         workshop = self._workshop(folder, planned)
         known = self.probes[planned.program.name]
-        if planned.step.kind == "round":
-            failed = {
-                one: each["failure"]
-                for before in self.results.rounds.get(planned.program.name, [])
-                for one, each in before.items()
-                if "failure" in each
-            }
-            return measure.measure_round(planned, workshop, known, failed)
         timed = known[planned.configurations[0].form]
         if planned.step.kind == "account":
             return measure.account(planned, workshop, measure.patience(timed["timed"]))
@@ -151,12 +189,17 @@ class ZornWork(Work[Planned]):
             return measure.locality(planned, workshop, 60 + 1000 * timed["traced"])
         return measure.events(planned, workshop, 60 + 1000 * timed["traced"])
 
+    def is_whole(self, planned: Planned, found: Result) -> bool:
+        if planned.step.kind == "round":
+            return not any("failure" in each for each in found.values())
+        return "failure" not in found
+
     def keep(self, planned: Planned, found: Result) -> None:
         name = planned.program.name
         if planned.step.kind == "round":
             self.results.rounds.setdefault(name, []).append(found)
             for one, each in found.items():
-                if "failure" in each and planned.number == 0:
+                if "failure" in each and not each.get("not_tried"):
                     self.announce(f"{name} {one}: {each['failure']}")
             return
         kind = planned.step.kind
