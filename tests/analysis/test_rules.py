@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+import re
 import statistics
 from statistics import NormalDist
 from typing import Any, Callable, Mapping, Sequence
@@ -69,7 +70,7 @@ def test_the_papers_table_gives_what_other_readers_of_it_found() -> None:
     claims = on_paper()
     fastest = claims["5c"].parts[0].measured
     assert fastest == Estimate(3, 3, 3)
-    assert claims["5e"].parts[0].measured == 4.0
+    assert claims["5e"].parts[0].measured == Estimate(4, 4, 4)
     reversed_ = {part.about: part.measured for part in claims["4c"].parts}
     assert reversed_ == pytest.approx(
         {"yacr, to the best": 0.799, "yacr, to SunOS": 0.7907}, abs=1e-3
@@ -332,9 +333,76 @@ def test_what_falls_short_of_a_claim_up_to_so_much_holds_in_part() -> None:
     assert claim.verdict == Verdict.IN_PART and "below the range" in claim.figures()
 
 
-# Noise
+# What is missing
+
 
 SPECS = [SUNOS, KNUTH, GNU, BSD, COLLECTOR]
+
+
+class Lacking(World):
+    """As claimed, but what `gone` says was not measured."""
+
+    gone: Callable[[str, str, str], bool]
+
+    def pairs(self, name: str, one: Pair, base: Pair) -> Sequence[tuple[float, float]]:
+        return (
+            []
+            if self.gone(name, *one) or self.gone(name, *base)
+            else super().pairs(name, one, base)
+        )
+
+    def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
+        return None if self.gone(name, form, spec) else super().logarithm(name, form, spec)
+
+    def heap_peak(self, name: str, form: str, spec: str) -> float | None:
+        return None if self.gone(name, form, spec) else super().heap_peak(name, form, spec)
+
+    def heap_ratio(self, name: str, one: Pair, base: Pair) -> float | None:
+        missing = self.gone(name, *one) or self.gone(name, *base)
+        return None if missing else super().heap_ratio(name, one, base)
+
+
+def lacking(gone: Callable[[str, str, str], bool]) -> Lacking:
+    world = Lacking(
+        claimed_seconds, claimed_heap, AS_CLAIMED.faults, AS_CLAIMED.misses, **AS_CLAIMED.other
+    )
+    world.gone = gone
+    return world
+
+
+OF_PERL = ("2a", "2b", "3", "4a", "4b", "5a", "5b", "5c", "5d", "5e", "12")
+OF_PERL += ("6a", "6b", "6c", "6d", "6e", "13")
+
+
+@pytest.mark.parametrize("number", OF_PERL)
+def test_a_program_that_is_missing_is_named_and_refutes_nothing(number: str) -> None:
+    claim = verdict_in(lacking(lambda name, form, spec: name == "perl"), number)
+    assert re.search("without perl|perl[^;]* not measured", claim.figures()), claim.figures()
+    assert claim.verdict in (Verdict.HOLDS, Verdict.NOT_DECIDED)
+    # What the others prove by themselves needs no perl.
+    alone = ("2b", "5a", "5c", "5e", "6a", "6d", "12", "13")
+    assert (claim.verdict == Verdict.HOLDS) is (number in alone)
+
+
+def test_what_depends_on_the_program_is_not_decided_without_all_six() -> None:
+    for number, name in enumerate(paper.PROGRAMS):
+        spec = SPECS[number % len(SPECS)]
+        claim = verdict_in(lacking(lambda *run: run[0] == name and run[2] == spec), "3")
+        assert claim.verdict == Verdict.NOT_DECIDED and f"without {name}" in claim.figures()
+
+
+def test_the_best_of_what_remains_decides_nothing() -> None:
+    world = lacking(lambda name, form, spec: (name, spec) == ("perl", KNUTH))
+    for number in ("4a", "4b", "5d"):
+        claim = verdict_in(world, number)
+        assert claim.verdict == Verdict.NOT_DECIDED
+        assert "(without Knuth; what is missing may be otherwise)" in claim.figures()
+        assert claim.count(Standing.OPEN) == 1
+    # Of an allocator that nothing was run under, as in a quick study, nothing is said.
+    assert verdict_in(lacking(lambda *run: run[2] == KNUTH), "4a").verdict == Verdict.HOLDS
+
+
+# Noise
 
 
 def table_of(

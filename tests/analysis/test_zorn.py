@@ -193,6 +193,30 @@ def test_the_collectors_ranks_are_counted() -> None:
     assert often.verdict == "does not hold"
 
 
+def test_one_failed_run_is_left_out_of_its_row() -> None:
+    results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
+    verdicts = {claim.number: claim.verdict for claim in all_claims(results)}
+    for name in results.rounds:
+        results.rounds[name].append(dict(results.rounds[name][0]))
+    results.rounds["perl"][3]["collected gc:classic"] = {"failure": "not done after 60 s"}
+    assert {claim.number: claim.verdict for claim in all_claims(results)} == verdicts
+    assert "perl 1.1;" in claim_of(results, "2a").figures()
+
+
+def test_programs_that_were_left_out_of_the_study_are_missing_from_its_claims() -> None:
+    results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
+    for name, rounds in results.rounds.items():
+        for each in rounds:
+            for spec in ("cartesian", "knuth", "bsd", "gnu"):
+                each[f"unoptimised {spec}:classic"] = {"cpu": 1.04, "rss": 1}
+    ghostless = [one for one in results.programs if one.name != "ghostscript"]
+    results.programs = ghostless
+    assert claim_of(results, "6b").verdict == "holds"
+    results.programs = [one for one in ghostless if one.name != "gawk"]
+    claim = claim_of(results, "6b")
+    assert claim.verdict == "not decided" and "gawk not measured" in claim.figures()
+
+
 def test_an_explanation_is_given_only_of_programs_that_are_out() -> None:
     slow = dict.fromkeys(paper.PROGRAMS, 1.1)
     found = Explanation("gawk has 18,000 collections", ("gawk",))

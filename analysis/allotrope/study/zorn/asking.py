@@ -132,11 +132,12 @@ def all_of(answers: Iterable[Answer | None]) -> Answer | None:
 def tally(about: str, answers: Mapping[str, Answer | None], wanted: Range) -> Part:
     """In how many programs it is so. One that is missing may be one of them."""
     known = [one for one in answers.values() if one is not None]
+    missing = tuple(name for name, one in answers.items() if one is None)
     if not known:
-        return Part(about, None, wanted)
+        return Part(about, None, wanted, without=missing)
     count = Estimate(
         sum(one.likely for one in known),
         sum(one.surely for one in known),
-        sum(one.perhaps for one in known) + len(answers) - len(known),
+        sum(one.perhaps for one in known) + len(missing),
     )
-    return Part(about, count, wanted, max(one.few for one in known))
+    return Part(about, count, wanted, max(one.few for one in known), without=missing)

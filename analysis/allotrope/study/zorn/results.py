@@ -17,6 +17,7 @@ Result = Mapping[str, Any]
 
 
 UNINFORMATIVE = ("ghostscript",)  # hardly calls malloc today
+NO_SWITCH = ("ghostscript",)  # Debian's, for its own allocator
 # Whose faults choose the memory size of Figure 4.
 TIGHT = (("optimised", "bsd:classic"), ("collected", "gc:classic"))
 
@@ -62,9 +63,12 @@ class Results:
         return UNINFORMATIVE
 
     def tunable(self) -> Sequence[str]:
-        """Those of Tables 5 and 6 that can be run without their own allocator."""
-        having = [one.name for one in self.programs if "unoptimised" in one.forms]
-        return [name for name in paper.OWN_ALLOCATOR if name in having or not self.programs]
+        """Those of Tables 5 and 6 that can be run without their own allocator, whether or not they
+        were; of a quick study those that it has."""
+        lacking = [one.name for one in self.programs if "unoptimised" not in one.forms]
+        known = [name for name in paper.OWN_ALLOCATOR if name in self.claimed()]
+        switchless = [name for name in NO_SWITCH if self.program(name) is None]
+        return [name for name in known if name not in (*lacking, *switchless)]
 
     # CPU time and memory
 

@@ -11,7 +11,7 @@ from typing import Callable, Iterator, Sequence
 
 from ...statistics.spread import interaction_excess
 from ...statistics.verdicts import THRESHOLD, Quantifier
-from ..claims import NOTHING, Claim, Measured, Part
+from ..claims import NOTHING, Claim, Measured, Part, lacking
 from ..ranges import ABOVE_ONE, BELOW_ONE, LESS, MORE, Range
 from . import paper
 from .asking import Answer, Asker, Figure, all_of, below, confidence_of, greatest, part_of, tally
@@ -147,13 +147,18 @@ def _collector_cpu(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _program_rules(evidence: Evidence) -> Iterator[Claim]:
-    cells, variances = [], []
-    for name in evidence.claimed():
+    cells, variances, missing = [], [], []
+    for name in paper.PROGRAMS:
         found = [evidence.logarithm(name, *pair) for pair in ALL_1992]
         known = [one for one in found if one is not None]
-        if len(known) == len(found):
-            cells.append([mean for mean, _ in known])
-            variances.append([variance for _, variance in known])
+        if len(known) < len(found):
+            missing.append(name)
+            continue
+        cells.append([mean for mean, _ in known])
+        variances.append([variance for _, variance in known])
+    excess = Part(
+        "excess", interaction_excess(cells, variances), Range(math.nextafter(0, 1), math.inf)
+    )
     yield Claim(
         "3",
         "CPU time depends more on the program than on the algorithm.",
@@ -161,21 +166,40 @@ def _program_rules(evidence: Evidence) -> Iterator[Claim]:
         "how much the algorithms' differences vary with the program, less how much the algorithms "
         "differ in all of them (standard deviations of logarithms, noise taken out: "
         "statistics/spread.py)",
-        [
-            Part(
-                "excess",
-                interaction_excess(cells, variances),
-                Range(math.nextafter(0, 1), math.inf),
-            )
-        ],
+        [lacking(excess, missing)],
     )
 
 
+def _heap_to(
+    evidence: Evidence,
+    name: str,
+    one: Pair,
+    others: Sequence[Pair],
+    choose: Callable[[list[float]], float],
+    wanted: Range,
+    about: str = "",
+) -> Part:
+    """A heap to the smallest or the largest of others. Of those that no program was run under
+    nothing is said; one that is missing for this program may be the smallest."""
+    peaks = {pair: evidence.heap_peak(name, *pair) for pair in others}
+    known = [peak for peak in peaks.values() if peak is not None]
+    missing = [
+        ALGORITHMS[spec]
+        for (form, spec), peak in peaks.items()
+        if peak is None
+        and any(evidence.heap_peak(other, form, spec) for other in evidence.claimed())
+    ]
+    ratio = _quotient(evidence.heap_peak(name, *one), choose(known) if known else None)
+    return lacking(Part(about or name, ratio, wanted), missing)
+
+
 def _collector_memory(evidence: Evidence) -> Iterator[Claim]:
-    def to(name: str, choose: Callable[[list[float]], float]) -> float | None:
-        peaks = [evidence.heap_peak(name, *pair) for pair in EXPLICIT]
-        known = [peak for peak in peaks if peak is not None]
-        return _quotient(evidence.heap_peak(name, *COLLECTED), choose(known) if known else None)
+    others = [name for name in evidence.claimed() if name not in paper.EXCEPT_YACR]
+
+    def to(
+        name: str, choose: Callable[[list[float]], float], wanted: Range, about: str = ""
+    ) -> Part:
+        return _heap_to(evidence, name, COLLECTED, EXPLICIT, choose, wanted, about)
 
     yield Claim(
         "4a",
@@ -183,14 +207,14 @@ def _collector_memory(evidence: Evidence) -> Iterator[Claim]:
         "allocator (yacr excepted).",
         "Table 4, sections 5.1 and 6",
         "heap high-water mark under the collector to the smallest of the four; more supports it",
-        _each(evidence, paper.COLLECTOR_MEMORY, lambda name: to(name, min), paper.EXCEPT_YACR),
+        [to(name, min, paper.COLLECTOR_MEMORY) for name in others],
     )
     yield Claim(
         "4b",
         "Even the worst explicit allocator needs less than the collector (yacr excepted).",
         "section 5.1",
         "heap under the collector to the largest of the four",
-        _each(evidence, ABOVE_ONE, lambda name: to(name, max), paper.EXCEPT_YACR),
+        [to(name, max, ABOVE_ONE) for name in others],
     )
     yield Claim(
         "4c",
@@ -199,7 +223,7 @@ def _collector_memory(evidence: Evidence) -> Iterator[Claim]:
         "heap under the collector to the smallest of the four, below 1; and to SunOS's, less than "
         "0.79 supports it",
         [
-            Part("yacr, to the best", to("yacr", min), BELOW_ONE),
+            to("yacr", min, BELOW_ONE, "yacr, to the best"),
             Part(
                 "yacr, to SunOS",
                 evidence.heap_ratio("yacr", COLLECTED, BASELINE),
@@ -254,28 +278,37 @@ def _bsd(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _sunos_memory(evidence: Evidence) -> Iterator[Claim]:
-    def to_best(name: str) -> float | None:
-        peaks = [evidence.heap_peak(name, *pair) for pair in EXPLICIT if pair != BASELINE]
-        known = [peak for peak in peaks if peak is not None]
-        return _quotient(evidence.heap_peak(name, *BASELINE), min(known) if known else None)
+    others = [pair for pair in EXPLICIT if pair != BASELINE]
 
-    parts = _each(evidence, BELOW_ONE, to_best)
+    def to_best(name: str) -> Part:
+        return _heap_to(evidence, name, BASELINE, others, min, BELOW_ONE)
+
+    def smallest(name: str) -> Answer | None:
+        part = to_best(name)
+        if part.without or not isinstance(part.measured, float):
+            return None
+        least = part.measured <= 1
+        return Answer(least, least, least)
+
     yield Claim(
         "5d",
         "SunOS's shows the best memory use of the explicit allocators.",
         "section 5.1",
         "heap under SunOS's to the smallest of the three others",
-        parts,
+        [to_best(name) for name in evidence.claimed()],
     )
-    known = [part.measured for part in parts if isinstance(part.measured, float)]
-    whole = len(known) == len(paper.PROGRAMS)
-    times = float(sum(one <= 1 for one in known)) if whole else None
     yield Claim(
         "5e",
         "SunOS's heap is the smallest in four of six.",
         "Table 4, not the text",
         "in how many programs; more supports it",
-        [Part("smallest in", times, Range(4, 4, 0.0, "more"))],
+        [
+            tally(
+                "smallest in",
+                {name: smallest(name) for name in paper.PROGRAMS},
+                Range(4, 4, 0.0, "more"),
+            )
+        ],
         COUNT,
     )
 
@@ -348,20 +381,19 @@ def _tuning_memory(evidence: Evidence) -> Iterator[Claim]:
             for spec in CLASSIC
         ],
     )
-    found = [evidence.heap_ratio(name, UNOPTIMISED_BSD, BASELINE) for name in tuned]
-    known = [one for one in found if one is not None]
+    found = {name: evidence.heap_ratio(name, UNOPTIMISED_BSD, BASELINE) for name in tuned}
+    known = [one for one in found.values() if one is not None]
+    mean = Part(
+        f"mean of {len(known)}",
+        sum(known) / len(known) if known else None,
+        paper.UNOPTIMISED_BSD_SPACE,
+    )
     yield Claim(
         "6e",
         "Unoptimised under BSD they need 10% more memory on average than optimised under SunOS's.",
         "section 5.2",
         "heap of the first over the second, mean; 1.05 to 1.15 taken as 10%, less supports it",
-        [
-            Part(
-                f"mean of {len(known)}",
-                sum(known) / len(known) if known and len(known) == len(found) else None,
-                paper.UNOPTIMISED_BSD_SPACE,
-            )
-        ],
+        [lacking(mean, [name for name, one in found.items() if one is None])],
         AVERAGE,
     )
 
