@@ -3,7 +3,7 @@
 # Builds espresso, Berkeley's logic minimiser (version 2.3, 1988), from the source package of pyeda
 # on PyPI, which carries it whole; twice, without and with its own lists of free matrix elements
 # (FAST_AND_LOOSE), and writes its input.
-#     espresso.sh DIRECTORY   leaves DIRECTORY/espresso, espresso_malloc, adder_6.pla, adder_7.pla
+#     espresso.sh DIRECTORY   leaves DIRECTORY/espresso, espresso_malloc, adder_6.pla, adder_7_6.pla
 set -eu
 [ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,6 +28,5 @@ build() { # program flags
 }
 build espresso -DFAST_AND_LOOSE
 build espresso_malloc ""
-for bits in 6 7; do
-    /usr/bin/python3 "$here/adder_pla.py" $bits >"$directory/adder_$bits.pla"
-done
+/usr/bin/python3 "$here/adder_pla.py" 6 >"$directory/adder_6.pla"
+/usr/bin/python3 "$here/adder_pla.py" 7 6 >"$directory/adder_7_6.pla"

@@ -2,7 +2,7 @@
 -- sqlite3's load: a database in memory, statements with joins, groups and text functions.
 PRAGMA temp_store = memory;
 CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT, length INTEGER);
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150000)
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
 INSERT INTO word SELECT i, printf('%x-%d', i * 7919 % 1000003, i % 977), 0 FROM n;
 UPDATE word SET length = length(text);
 CREATE INDEX word_text ON word (text);

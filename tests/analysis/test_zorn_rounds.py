@@ -13,7 +13,8 @@ from typing import Any, Callable
 
 import pytest
 from allotrope.study.store import Step, Store
-from allotrope.study.zorn import measure
+from allotrope.study.zorn import measure, plan
+from allotrope.study.zorn.answer import limits
 from allotrope.study.zorn.measure import Workshop, account, kept_environment, measure_round
 from allotrope.study.zorn.plan import Configuration, Extent, Planned
 from allotrope.study.zorn.programs import Form, Program
@@ -148,6 +149,29 @@ def test_of_few_rounds_nothing_is_concluded() -> None:
         assert (results.values("gawk", "optimised", "bsd:classic", "cpu") is not None) == known
 
 
+def test_the_page_says_where_there_are_fewer_rounds() -> None:
+    run: dict[str, Any] = {str(BASE): {"cpu": 1.0, "rss": 1, "load": 0.1}}
+    rows = {"gawk": ("1992", 30), "lua": ("today", 7), "glib": ("switch", 7), "big": ("large", 3)}
+    programs = [replace(gawk(), name=name, row=row) for name, (row, _) in rows.items()]
+    results = Results(programs, {"quick": False, "rounds": 30})
+    results.rounds = {name: [run] * rounds for name, (_, rounds) in rows.items()}
+    assert limits(results)[0] == (
+        "30 rounds (7 of programs that no claim speaks of; 3 of those with heaps of today's size); "
+        "the machine's load was 0.1 (median; at most 0.1)."
+    )
+    results.rounds = {"gawk": [run] * 30}
+    assert limits(results)[0].startswith("30 rounds; ")
+
+
+def test_the_plan_has_as_many_rounds_as_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "choose", lambda *_: None)
+    rows = {"gawk": "1992", "lua": "today", "glib": "switch", "gawk_large": "large"}
+    programs = [replace(gawk(), name=name, row=row) for name, row in rows.items()]
+    named = [one.step.name for one in plan.steps(Extent(False, 30), programs, lambda *_: None)]
+    counts = {name: sum(each.split()[0] == name for each in named) for name in rows}
+    assert counts == {"gawk": 30, "lua": 7, "glib": 7, "gawk_large": 3}
+
+
 class MadeUp:
     """A study of gawk alone whose runs are scripted; can be resumed."""
 
@@ -208,11 +232,20 @@ def test_what_never_succeeds_is_given_up_after_two_rounds(tmp_path: Path) -> Non
     assert tried == [0, 0, 1, 1]
     assert study.work.results.failed_runs() == {("gawk", "optimised bsd:classic"): 5}
     assert study.work.results.failure("gawk", "optimised", "bsd:classic") == "exit status 139"
-    # One that succeeds now and then is not.
-    study = MadeUp(tmp_path / "now and then", rounds=5)
+    study.attempts.clear()
+    study.carry_out(lambda one, number: False)  # the machine was repaired
+    assert [number for spec, number in study.attempts] == [0, 1, 2, 3, 4]
+    assert not study.work.results.failed_runs()
+
+
+def test_what_succeeds_now_and_then_is_not_given_up(tmp_path: Path) -> None:
+    study = MadeUp(tmp_path, rounds=5)
     study.carry_out(lambda one, number: one == OTHERS[0] and number > 0)
     tried = [number for spec, number in study.attempts if spec == "bsd:classic"]
     assert tried == [0, 1, 1, 2, 2, 3, 3, 4, 4]
+    study.attempts.clear()
+    study.carry_out(lambda one, number: True)  # what succeeded before the interruption counts
+    assert [number for _, number in study.attempts] == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
 # Layout

@@ -61,8 +61,9 @@ def figures(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def exact(kind: str, result: dict[str, Any]) -> dict[str, Any]:
     if kind == "account":
-        heap = result.get("heap") or {}
-        return dict(figures({name: heap.get(name) for name in EXACT}))
+        heap, collector = result.get("heap") or {}, result.get("gc") or {}
+        counts = {name: heap.get(name) for name in EXACT}
+        return dict(figures(counts | {"collections": collector.get("collections")}))
     if kind == "factors":
         counts = ("heap_bytes", "collections", "failure")
         heaps = {f"{each['factor']:g}": each for each in result.get("heaps", ())}

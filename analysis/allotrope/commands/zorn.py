@@ -8,7 +8,7 @@ import click
 from .study_options import carry_out, last_options, study_options
 from .words import Word
 
-DEFAULT_ROUNDS = 7
+DEFAULT_ROUNDS = 30
 
 
 @click.command(cls=Word)

@@ -243,7 +243,7 @@ def limits(results: Results) -> list[str]:
         else "the machine's load was not kept"
     )
     quiet = "" if rounds >= 30 else " (30 and a quiet machine were wanted)"
-    found.append(f"{rounds} rounds{quiet}; {load}.")
+    found.append(f"{rounds} rounds{results.fewer_rounds()}{quiet}; {load}.")
     if sizes := _heap_sizes(results):
         found.append(f"Heaps are not those of 1992 (optimised, SunOS's): {'; '.join(sizes)}.")
     if roots := _roots(results):

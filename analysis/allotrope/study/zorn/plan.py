@@ -22,6 +22,10 @@ SUNOS = "cartesian:classic"
 CLASSIC = (SUNOS, "knuth:classic", "bsd:classic", "gnu:classic")
 DEFAULT = ("cartesian", "knuth", "bsd", "gnu")
 MODERN = ("glibc", "jemalloc", "mimalloc", "tcmalloc", "blocks")
+PEERS = MODERN[:4]  # under which unoptimised programs run: the paper's advice, of today's mallocs
+SIMULATED = MODERN[
+    :1
+]  # of today's explicit allocators; a run of the simulators takes half a minute
 LIBGC, LIBGC_INCREMENTAL = "libgc", "libgc:incremental"
 COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC, LIBGC_INCREMENTAL)
 BASELINE = ("optimised", "cartesian:classic")
@@ -36,8 +40,10 @@ VARIANTS = (
 # How large a heap a collector begins with, to the most that a program has alive at once.
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 FACTOR_RUNS = 3
-# Of a program with a heap of today's size a round takes minutes.
-LARGE_ROUNDS = 3
+# So many rounds at most: with a heap of today's size a round takes minutes; and of programs that no
+# claim speaks of an interval needs no more.
+MOST_ROUNDS = {"large": 3, "today": 7, "switch": 7}
+LARGE_ROUNDS = MOST_ROUNDS["large"]
 
 # What the paper simulates, a block of today direct-mapped for misses by cause, and in 8 ways.
 LOCALITY_OPTIONS = ("--page-size=4096,8192", "--block=32:1,64:8", "--causes")
@@ -89,14 +95,14 @@ class Extent:
             ]
         elif program.row == "1992":
             pairs = [
-                ("optimised", CLASSIC + DEFAULT + MODERN),
-                ("unoptimised", CLASSIC + MODERN),
+                ("optimised", CLASSIC + MODERN),
+                ("unoptimised", CLASSIC + PEERS),
                 ("collected", COLLECTORS),
             ]
         elif program.row == "large":
-            pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS)]
+            pairs = [("optimised", CLASSIC + MODERN), ("collected", COLLECTORS)]
         elif program.row == "today":
-            pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS[:3])]
+            pairs = [("optimised", CLASSIC + MODERN), ("collected", COLLECTORS[:3])]
             if "unoptimised" in program.forms:
                 pairs.insert(1, ("unoptimised", ("cartesian:classic", "bsd:classic")))
         else:
@@ -116,7 +122,7 @@ class Extent:
         if self.quick:
             pairs = [("optimised", self.QUICK_CLASSIC), ("collected", self.QUICK_COLLECTORS)]
             return _resolve(program, pairs)
-        pairs = [("optimised", CLASSIC + MODERN), ("unoptimised", ("bsd:classic",))]
+        pairs = [("optimised", CLASSIC + SIMULATED), ("unoptimised", ("bsd:classic",))]
         return _resolve(program, [*pairs, ("collected", COLLECTORS)])
 
     def factored(self, program: Program) -> list[Configuration]:
@@ -197,7 +203,7 @@ def probe_step(program: Program, form: str) -> Planned:
     return Planned(step, program, [Configuration(form, "glibc")])
 
 
-ALL = CLASSIC + DEFAULT + MODERN + COLLECTORS + VARIANTS
+ALL = CLASSIC + MODERN + COLLECTORS + VARIANTS
 Probe = Callable[[Program, str], Mapping[str, float] | None]
 
 
@@ -240,7 +246,7 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
             yield of(program, one, "samples", 2, "timed")
     for number in range(extent.rounds):
         for program in programs:
-            if program.row == "large" and number >= LARGE_ROUNDS:
+            if number >= MOST_ROUNDS.get(program.row, extent.rounds):
                 continue
             timed = available(extent.timed(program))
             all_needs: dict[str, Any] = {str(one): needs(program, one) for one in timed}

@@ -16,6 +16,12 @@ from .programs import Program
 Result = Mapping[str, Any]
 
 
+# Rows that take fewer rounds (plan.MOST_ROUNDS), in words.
+FEWER = {
+    "today": "programs that no claim speaks of",
+    "switch": "programs that no claim speaks of",
+    "large": "those with heaps of today's size",
+}
 UNINFORMATIVE = ("ghostscript",)  # hardly calls malloc today
 NO_SWITCH = ("ghostscript",)  # Debian's, for its own allocator
 # Whose faults choose the memory size of Figure 4.
@@ -96,6 +102,16 @@ class Results:
         """How many processors others kept busy during each timed run; of an older study, and where
         the kernel does not tell, nothing."""
         return [run["others"] for run in self._timed_runs() if run.get("others") is not None]
+
+    def fewer_rounds(self) -> str:
+        """Of which programs there are fewer rounds than were asked for; empty where of none."""
+        asked, said = self.study["rounds"], dict[str, int]()
+        for one in self.programs:
+            taken = len(self.rounds.get(one.name, ()))
+            if one.row in FEWER and 0 < taken < asked:
+                said[FEWER[one.row]] = max(taken, said.get(FEWER[one.row], 0))
+        told = "; ".join(f"{taken} of {what}" for what, taken in said.items())
+        return f" ({told})" if told else ""
 
     def failed_runs(self) -> dict[tuple[str, str], int]:
         """In how many rounds a program had no figure under a configuration."""

@@ -17,7 +17,6 @@ from .measurements import as_text
 from .plan import (
     CLASSIC,
     COLLECTORS,
-    DEFAULT,
     LIBGC,
     MODERN,
     Extent,
@@ -30,7 +29,7 @@ from .programs import Program, read_programs
 from .report import report_from
 from .results import Results
 
-DEFAULT_ROUNDS, QUICK_ROUNDS = 7, 6
+DEFAULT_ROUNDS, QUICK_ROUNDS = 30, 6
 TOOLS = {"perf": "linux-perf", "valgrind": "valgrind"}
 
 
@@ -78,12 +77,14 @@ class Failing:
         self._failed: dict[tuple[str, str], list[str]] = {}
         self._succeeded: set[tuple[str, str]] = set()
 
-    def note(self, program: str, found: Mapping[str, Result]) -> None:
+    def note_tried(self, program: str, found: Mapping[str, Result]) -> None:
         for one, run in found.items():
-            if "failure" not in run:
-                self._succeeded.add((program, one))
-            elif not run.get("not_tried"):
+            if "failure" in run and not run.get("not_tried"):
                 self._failed.setdefault((program, one), []).append(run["failure"])
+
+    def note_succeeded(self, program: str, found: Mapping[str, Result]) -> None:
+        """Of a round of now or of before."""
+        self._succeeded |= {(program, one) for one, run in found.items() if "failure" not in run}
 
     def given_up(self, program: str) -> dict[str, str]:
         """By configuration the reason of the last failure."""
@@ -172,7 +173,7 @@ class ZornWork(Work[Planned]):
         workshop = self._workshop(folder, planned)
         given_up = self.failing.given_up(name)
         found = measure.measure_round(planned, workshop, self.probes[name], before, given_up)
-        self.failing.note(name, found)
+        self.failing.note_tried(name, found)
         return found
 
     def _measure_once(self, planned: Planned, folder: Path) -> Result:
@@ -198,6 +199,7 @@ class ZornWork(Work[Planned]):
         name = planned.program.name
         if planned.step.kind == "round":
             self.results.rounds.setdefault(name, []).append(found)
+            self.failing.note_succeeded(name, found)
             for one, each in found.items():
                 if "failure" in each and not each.get("not_tried"):
                     self.announce(f"{name} {one}: {each['failure']}")
@@ -211,7 +213,7 @@ class ZornWork(Work[Planned]):
 
 def check_tools() -> None:
     """Raises UserError for what the whole study needs."""
-    for spec in CLASSIC + DEFAULT + COLLECTORS[:2]:
+    for spec in CLASSIC + COLLECTORS[:2]:
         allocators.choose(spec)
     if shutil.which("valgrind") is None:
         raise UserError("valgrind is missing: install the Debian package valgrind")

@@ -28,6 +28,7 @@ from .plan import (
     LARGE_ROUNDS,
     LIBGC,
     MODERN,
+    SIMULATED,
     VARIANTS,
 )
 from .printed import PRINTED
@@ -57,7 +58,7 @@ LOCALITY_SHOWN = [
 LOCALITY_PAIRS = [
     *EXPLICIT,
     UNOPTIMISED_BSD,
-    *(("optimised", spec) for spec in MODERN),
+    *(("optimised", spec) for spec in SIMULATED),
     *(("collected", spec) for spec in COLLECTORS),
 ]
 
