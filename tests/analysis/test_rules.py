@@ -20,6 +20,7 @@ from allotrope.study.zorn import paper
 from allotrope.study.claims import Claim
 from allotrope.study.zorn.evidence import Pair
 from allotrope.study.zorn.paper import BSD, COLLECTOR, GNU, KNUTH, SUNOS
+from allotrope.study.zorn.plan import GENERATIONS
 from allotrope.study.zorn.printed import Printed
 from allotrope.study.zorn.rules import SUBJECTS, all_claims
 
@@ -178,7 +179,7 @@ class World(Printed):
     def miss_rate(
         self, name: str, form: str, spec: str, size: int, block: int = 32, ways: int = 1
     ) -> float | None:
-        if name == "ghostscript":
+        if (name, spec) == ("ghostscript", BSD):
             return self.other["ghostscript"]
         return self.misses[spec]
 
@@ -226,8 +227,11 @@ def claimed_heap(name: str, form: str, spec: str) -> float:
 AS_CLAIMED = World(
     claimed_seconds,
     claimed_heap,
-    {f"optimised {BSD}": 1000, f"unoptimised {BSD}": 1100, COLLECTOR: 50_000},
-    {BSD: 0.01, COLLECTOR: 0.05},
+    {
+        **{f"optimised {BSD}": 1000, f"unoptimised {BSD}": 1100, COLLECTOR: 50_000},
+        **{"gc:free=ignore": 40_000, GENERATIONS: 4000},
+    },
+    {BSD: 0.01, COLLECTOR: 0.05, "gc:free=ignore": 0.04, GENERATIONS: 0.01},
     **{"share": 0.27, "freeing": 1.5, "conflicts": 0.8, "headers": 900},
     **{"survivors": 0.05, "perl": 0.5, "ghostscript": 0.26},
 )
@@ -252,8 +256,11 @@ def opposite_heap(name: str, form: str, spec: str) -> float:
 OPPOSITE = World(
     opposite_seconds,
     opposite_heap,
-    {f"optimised {BSD}": 1000, f"unoptimised {BSD}": 900, COLLECTOR: 500},
-    {BSD: 0.01, COLLECTOR: 0.012},
+    {
+        **{f"optimised {BSD}": 1000, f"unoptimised {BSD}": 900, COLLECTOR: 500},
+        **{"gc:free=ignore": 400, GENERATIONS: 4000},
+    },
+    {BSD: 0.01, COLLECTOR: 0.012, "gc:free=ignore": 0.01, GENERATIONS: 0.015},
     **{"share": 0.1, "freeing": 0.5, "conflicts": 0.2, "headers": 10},
     **{"survivors": 0.4, "perl": 0.9, "ghostscript": 0.02},
 )
@@ -274,7 +281,12 @@ ELSEWHERE = {
     ),
     "6a": World(without_gain, opposite_heap, OPPOSITE.faults, OPPOSITE.misses, **OPPOSITE.other),
 }
-NUMBERS = [number for number in on_paper() if number != "11"]  # nobody measures it yet
+NUMBERS = list(on_paper())
+
+
+def as_wanted(number: str) -> Verdict:
+    """Of 11 another collector is measured than the paper's."""
+    return Verdict.CONSISTENT if number == "11" else Verdict.HOLDS
 
 
 SUBJECT_OF = {claim.number: subject for subject in SUBJECTS for claim in subject(AS_CLAIMED)}
@@ -287,7 +299,7 @@ def verdict_in(world: World, number: str) -> Claim:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_rule_can_come_out_either_way(number: str) -> None:
     true = verdict_in(AS_CLAIMED, number)
-    assert true.verdict == Verdict.HOLDS, true.figures()
+    assert true.verdict == as_wanted(number), true.figures()
     false = verdict_in(ELSEWHERE.get(number, OPPOSITE), number)
     assert false.verdict == Verdict.FAILS, false.figures()
 
@@ -331,6 +343,42 @@ def test_what_falls_short_of_a_claim_up_to_so_much_holds_in_part() -> None:
     short = World(claimed_seconds, heap, AS_CLAIMED.faults, AS_CLAIMED.misses, **AS_CLAIMED.other)
     claim = verdict_in(short, "5a")
     assert claim.verdict == Verdict.IN_PART and "below the range" in claim.figures()
+
+
+# One layout of memory
+
+
+def test_what_differs_little_between_two_recordings_decides_nothing() -> None:
+    for faults, verdict in ((1015, "not decided"), (985, "not decided"), (1025, "holds")):
+        world = AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: faults})
+        assert verdict_in(world, "7a").verdict == verdict
+        assert verdict_in(world, "7c").verdict == verdict
+    assert (
+        "2% of one layout"
+        in verdict_in(AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: 1015}), "7a").figures()
+    )
+
+
+@pytest.mark.parametrize(
+    "faults, misses, verdict",
+    [
+        (0.5, 0.4, "consistent"),
+        (0.5, 0.6, "not decided"),
+        (0.99, 0.4, "not decided"),
+        (0.5, 2.1, "does not hold"),
+        (1.03, 0.4, "does not hold"),
+    ],
+)
+def test_generations_are_judged_on_the_collector_that_has_them(
+    faults: float, misses: float, verdict: str
+) -> None:
+    world = AS_CLAIMED.but(
+        faults={**AS_CLAIMED.faults, GENERATIONS: int(40_000 * faults)},
+        misses={**AS_CLAIMED.misses, GENERATIONS: 0.04 * misses},
+    )
+    claim = verdict_in(world, "11")
+    assert claim.verdict == verdict and "gc:free=ignore,generations=2" in claim.rule
+    assert "gc:classic, has no generations" in claim.rule
 
 
 # What is missing
@@ -474,7 +522,7 @@ def collected(cpu: float, heap: float, faults: float, misses: float, perl: float
         times({COLLECTOR: cpu, f"perl collected {COLLECTOR}": perl}),
         lambda name, form, spec: 1000 * (heap if spec == COLLECTOR else 1),
         {**AS_CLAIMED.faults, COLLECTOR: int(1000 * faults)},
-        {BSD: 0.01, COLLECTOR: 0.01 * misses},
+        {**AS_CLAIMED.misses, BSD: 0.01, COLLECTOR: 0.01 * misses},
     )
 
 
@@ -498,6 +546,7 @@ INSIDE = {
     "6f": in_time({"ghostscript unoptimised": 0.999}),
     "12, CPU time": collected(1.279, 3.0, 20, 5),
     "12, misses": collected(1.2, 3.0, 20, 1.23),
+    "12, faults": collected(1.2, 3.0, 1.21, 5),
     "12, heap": collected(1.2, 1.201, 20, 5),
     "13": in_time({"unoptimised": 0.999}),
 }
@@ -515,6 +564,7 @@ OUTSIDE = {
     "12, CPU time": collected(1.281, 3.0, 20, 5),
     "12, heap": collected(1.2, 1.199, 20, 5),
     "12, misses": collected(1.2, 3.0, 20, 1.17),
+    "12, faults": collected(1.2, 3.0, 1.19, 5),
     "12, nothing rises": collected(0.5, 0.95, 0.95, 0.95),
     "12, all rises": collected(5.0, 6.0, 6.0, 6.0),
     "12, heap alone": collected(1.0, 3.0, 1.0, 1.0),
@@ -548,7 +598,7 @@ def test_few_rounds_decide_falsely_no_more_often(number: str) -> None:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_what_is_clearly_so_or_not_is_found_in_noise(number: str) -> None:
     """The worlds of before, of which a few are near a bound."""
-    worlds = {Verdict.HOLDS: AS_CLAIMED, Verdict.FAILS: ELSEWHERE.get(number, OPPOSITE)}
+    worlds = {as_wanted(number): AS_CLAIMED, Verdict.FAILS: ELSEWHERE.get(number, OPPOSITE)}
     for wanted, world in worlds.items():
         found = [verdict_in(world.noisy(seed, spread=0.01), number).verdict for seed in range(40)]
         assert found.count(wanted) >= 36, (number, wanted)

@@ -315,7 +315,6 @@ def test_page_faults_are_told_from_first_touches_at_two_memories_and_page_sizes(
     assert rows["gawk, 512K, 4K pages"] == ["200 (1.00)", "5,900 (29.50)"]
     assert rows["gawk, 2M, 4K pages"] == ["0 (undefined)", "0 (undefined)"]
     assert rows["gawk, first touches, 8K pages"] == ["100", "100"]
-    assert rows["gc with generations, any program"] == ["not measured", ""]
 
 
 def test_misses_are_told_as_counts_and_rates() -> None:
