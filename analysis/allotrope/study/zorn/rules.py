@@ -29,10 +29,7 @@ GS = "ghostscript"
 # Counts of one recording hold for its layout of memory. What differs by a smaller factor decides
 # nothing, as in `allotrope locality`: another environment moves the stack, and with it misses most.
 FAULTS_FLOOR, MISSES_FLOOR = 1 + THRESHOLD, DECIDES_ALONE
-FLOORS = (
-    "one layout of memory, so less than 2% decides nothing of faults, less than a factor of 2 of "
-    "misses"
-)
+FLOORS = "less than 2% of faults, and less than a factor of 2 of misses, decides no difference"
 
 
 def all_claims(evidence: Evidence) -> list[Claim]:
@@ -631,7 +628,7 @@ def _generations(evidence: Evidence) -> Iterator[Claim]:
         "section 6.1",
         f"page faults and misses in 128 KB under {GENERATIONAL[1]} to those under {FULL[1]}, the "
         f"same collector without. The one of 1992, {COLLECTED[1]}, has no generations, so the "
-        f"claim is at best consistent; {FLOORS}",
+        f"claim is at best consistent; of one layout {FLOORS}",
         [
             part
             for name in evidence.claimed()
@@ -694,7 +691,7 @@ def _true_cost(evidence: Evidence) -> Iterator[Claim]:
         "in how many programs CPU time is at most 1.27 of SunOS's; and in how many the collector's "
         "heap to SunOS's, its page faults and its misses in 128 KB to BSD's are above 1 and above "
         "the ratio of CPU time to the same; each in more than half of the six. The interval: "
-        f"surely, and perhaps; {FLOORS}",
+        f"surely, and perhaps; of one layout {FLOORS}",
         [
             tally(about, {name: ask_of(name) for name in paper.PROGRAMS}, IN_MOST)
             for about, ask_of in asked.items()

@@ -18,7 +18,7 @@ from ..sheets import (
     ratio_cell,
     share_cell,
 )
-from . import paper
+from . import cautions, paper
 from .plan import (
     BASELINE,
     CLASSIC,
@@ -227,6 +227,7 @@ def allocation_table(results: Results) -> Sheet:
         "Blocks, bytes and shares without their own allocators, under SunOS's; seconds in both "
         "forms. Time in free includes realloc, as in the paper."
     )
+    caption = cautions.with_cautions(caption, cautions.of_timed(results))
     return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
 
 
@@ -295,14 +296,17 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
         return ratio_cell(ratio) + taken, fields
 
     title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
+    caption = (
+        "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
+        "of the rounds' ratios with its interval, and median seconds. Explicit allocators run "
+        "the program as it is, collectors the one without its own allocator. In 1992: the ratio "
+        "and the seconds that are printed."
+    )
     return _grid(
         results,
         name,
         title,
-        "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
-        "of the rounds' ratios with its interval, and median seconds. Explicit allocators run "
-        "the program as it is, collectors the one without its own allocator. In 1992: the ratio "
-        "and the seconds that are printed.",
+        cautions.with_cautions(caption, cautions.of_timed(results)),
         pairs,
         cell,
         None if beyond else paper.TABLE_3,
@@ -323,13 +327,16 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
             if any(results.heap_peak(one.name, *pair) for one in results.row("1992"))
         ]
     title = "Heap of today's allocators" if beyond else "Table 4 / Figure 2: heap"
+    caption = (
+        "The heap's high-water mark, the allocator's own data included, as a ratio to "
+        "SunOS's algorithm. Foreign allocators give no such account. In 1992: the ratio and the "
+        "kilobytes that are printed."
+    )
     return _grid(
         results,
         name,
         title,
-        "The heap's high-water mark, the allocator's own data included, as a ratio to "
-        "SunOS's algorithm. Foreign allocators give no such account. In 1992: the ratio and the "
-        "kilobytes that are printed.",
+        cautions.with_cautions(caption, cautions.of_timed(results)),
         pairs,
         cell,
         None if beyond else paper.TABLE_4,
@@ -800,7 +807,7 @@ def faults_table(results: Results) -> Sheet:
         "Page faults under all allocators",
         "Replacement faults (LRU), and in brackets their ratio to BSD's, undefined where BSD has "
         "none, at the memory of Figure 4 and at the paper's 2 MiB; first touches, which are in no "
-        "figure.",
+        f"figure. {cautions.of_traced(results)}",
         records,
         ["program, memory", *map(label, pairs)] if pairs else [],
         rows,
@@ -829,7 +836,7 @@ def misses_table(results: Results, pairs: Sequence[Pair], name: str, title: str)
         name,
         title,
         "Misses in 100 data references in a direct-mapped cache of 128 KiB with 32-byte blocks; in "
-        "brackets their number.",
+        f"brackets their number. {cautions.of_traced(results)}",
         pairs,
         cell,
         None,
