@@ -7,13 +7,13 @@ import statistics
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
+from ...output.sentences import counted
 from ...output.units import format_bytes
 from ...statistics.intervals import Estimate
 from ...statistics.verdicts import Quantifier, Standing, Verdict
 from ..claims import Claim, short_number
 from ..sheets import ABSENT, number_cell
 from . import paper
-from .cautions import ONE_LAYOUT
 from .paper import CACHE_1992
 from .plan import BASELINE, COLLECTORS, LIBGC, MODERN
 from .results import Results
@@ -307,9 +307,9 @@ def reconciliation(results: Results) -> str:
     told = (
         f"The collector's heap is {span(best)} times that of the best malloc and {span(heap)} "
         f"times SunOS's (yacr excepted); its resident memory is {span(resident)} times SunOS's. "
-        "Both are right. The heap is what the paper's Table 4 compares: the addresses that the "
-        "allocator has, at most. Resident memory is what the whole process has touched, with code, "
-        "libraries and stack, which are the same under every allocator. "
+        "Both are right. The heap, which Table 4 compares, is the addresses the allocator has. "
+        "Resident memory is what the whole process has touched, with code, libraries and stack, "
+        "which are the same under every allocator. "
     )
     furthest = max(found, key=lambda one: abs(math.log(one.grown[0] / one.grown[1])))
     return told + _reconciled(furthest)
@@ -339,8 +339,10 @@ MOST_FAILURES = 6
 
 def limits(results: Results) -> list[str]:
     """What keeps today's figures from being the paper's study once more."""
-    found = [_conditions(results), *_missing(results)]
-    found += [f"{ONE_LAYOUT} This is said of page faults and cache misses; {FLOORS}."]
+    failures = _failures(results)
+    found = [_conditions(results) + ("" if failures else " No run failed.")]
+    found += [one for one in (_missing(results), failures) if one]
+    found += [f"Page faults and misses are of one layout of memory, without interval: {FLOORS}."]
     if sizes := _heap_sizes(results):
         found.append(f"Heaps are not those of 1992 (optimised, SunOS's): {'; '.join(sizes)}.")
     if roots := _roots(results):
@@ -353,8 +355,8 @@ def limits(results: Results) -> list[str]:
         "The paper defines neither its memory nor its page size. Here memory is the heap's "
         "high-water mark. yacr allocated 28.8 MB and freed hardly any, yet Table 4 has 13.8: "
         f"perhaps an average over the run.{_yacr_on_average(results)}",
-        "Figures 4 to 8 are pictures without values, so ten claims cannot be held against the "
-        "paper's own data, nor all of claim 12.",
+        "Figures 4 to 8 are pictures without values: ten claims, and parts of claim 12, cannot be "
+        "held against the paper's own data.",
     ]
     return found
 
@@ -364,9 +366,8 @@ def _conditions(results: Results) -> str:
     loads, others = sorted(results.loads()), sorted(results.others())
     load = "the machine's load was not kept"
     if loads:
-        load = (
-            f"the machine's load was {loads[len(loads) // 2]:.1f} (median; at most {loads[-1]:.1f})"
-        )
+        middle = loads[len(loads) // 2]
+        load = f"the machine's load was {middle:.1f} (median; at most {loads[-1]:.1f})"
     if others:
         load += f", and others kept {others[len(others) // 2]:.1f} processors busy (median)"
     taken = [len(results.rounds.get(name, ())) for name in results.claimed()]
@@ -382,15 +383,16 @@ def _conditions(results: Results) -> str:
     return f"{rounds}{results.fewer_rounds()}{wanted}; {load}."
 
 
-def _missing(results: Results) -> list[str]:
-    """Programs that were not measured, and runs that failed; how many, and why."""
-    told = []
-    lacking = {name: results.missing.get(name, "") for name in paper.PROGRAMS}
-    lacking = {name: why for name, why in lacking.items() if why or not results.rounds.get(name)}
+def _missing(results: Results) -> str:
+    """Programs that were not measured, and why."""
+    lacking = {name: "" for name in paper.PROGRAMS if not results.rounds.get(name)}
     lacking |= results.missing
-    if lacking:
-        each = [name + (f" ({why})" if why else "") for name, why in lacking.items()]
-        told.append(f"{len(lacking)} programs are missing: {', '.join(each)}.")
+    each = [name + (f" ({why})" if why else "") for name, why in lacking.items()]
+    return f"Missing: {counted(len(each), 'program')}: {', '.join(each)}." if each else ""
+
+
+def _failures(results: Results) -> str:
+    """Runs that failed: how many, and which."""
     failed = [
         f"{name} under {one} in {count} of {len(results.rounds[name])} rounds"
         for (name, one), count in results.failed_runs().items()
@@ -408,10 +410,10 @@ def _missing(results: Results) -> list[str]:
             if "failure" in run
         ]
     if not failed:
-        return [*told, "No run failed."]
+        return ""
     more = len(failed) - MOST_FAILURES
     rest = f"; and {more} more, in results.json" if more > 0 else ""
-    return [*told, f"{len(failed)} failures: {'; '.join(failed[:MOST_FAILURES])}{rest}."]
+    return f"{counted(len(failed), 'failure')}: {'; '.join(failed[:MOST_FAILURES])}{rest}."
 
 
 def _yacr_on_average(results: Results) -> str:

@@ -8,7 +8,8 @@ from . import paper
 from .plan import BASELINE
 from .results import Results
 
-ONE_LAYOUT = "Counts of one recording, of one layout of memory: they have no interval."
+ONE_LAYOUT = "Counts of one layout of memory: they have no interval."
+AS_BEFORE = "One layout of memory."
 
 
 def of_timed(results: Results) -> str:
@@ -26,10 +27,13 @@ def of_traced(results: Results) -> str:
         if name in paper.PROGRAMS and "live_bytes" in found
     }
     below = _below_the_papers(alive)
-    told = (
-        below and f"The traced loads are smaller; alive at most, below the paper's heap: {below}."
-    )
+    told = below and f"Traced loads are smaller; alive at most, below the paper's heap: {below}."
     return _sentences(ONE_LAYOUT, _ghostscript(results), told)
+
+
+def of_allocation(results: Results) -> str:
+    """For a table that has the sizes itself."""
+    return _ghostscript(results)
 
 
 def with_cautions(caption: str, *cautions: str) -> str:
@@ -42,14 +46,14 @@ def _sentences(*found: str) -> str:
 
 def _ghostscript(results: Results) -> str:
     measured = results.program("ghostscript") is not None and "ghostscript" not in results.missing
-    return "ghostscript hardly calls malloc, so its figures say little." if measured else ""
+    return "ghostscript hardly calls malloc and says little." if measured else ""
 
 
 def _below_the_papers(sizes: Mapping[str, int]) -> str:
     """Those with less than SunOS's of Table 4 has."""
     then = {name: paper.TABLE_4[name][paper.SUNOS].absolute for name in sizes}
     return ", ".join(
-        f"{name} {format_bytes(size)} for {then[name]:,g} KB"
+        f"{name} {format_bytes(size)} ({then[name]:,g} KB)"
         for name, size in sizes.items()
         if size < 1000 * then[name]
     )

@@ -304,10 +304,7 @@ def cpu_figure(results: Results) -> Sheet:
     return Sheet(
         "figure-1",
         "Figure 1: CPU time",
-        cautions.with_cautions(
-            "Ratio to SunOS's algorithm with its interval. Grey: the paper's Table 3.",
-            cautions.of_timed(results),
-        ),
+        "Ratio to SunOS's algorithm with its interval. Grey: the paper's Table 3.",
         records,
         svg=svg,
     )
@@ -478,7 +475,7 @@ def fault_curves(results: Results) -> Sheet:
         "figure-5",
         "Figure 5: page faults over every memory size",
         "Replacement faults, LRU, pages of 4 KiB; a line ends where nothing is replaced "
-        f"any more. The vertical line is the paper's 2 MB. {cautions.of_traced(results)}",
+        f"any more. The vertical line is the paper's 2 MB. {cautions.AS_BEFORE}",
         records,
         svg=svg,
     )
@@ -549,7 +546,7 @@ def miss_curves(results: Results) -> Sheet:
     return Sheet(
         "figure-7",
         "Figure 7: cache misses over every size",
-        f"The vertical lines are the paper's 128 KiB and 2 MB. {cautions.of_traced(results)}",
+        f"The vertical lines are the paper's 128 KiB and 2 MB. {cautions.AS_BEFORE}",
         records,
         svg=svg,
     )

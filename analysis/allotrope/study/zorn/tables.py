@@ -227,7 +227,7 @@ def allocation_table(results: Results) -> Sheet:
         "Blocks, bytes and shares without their own allocators, under SunOS's; seconds in both "
         "forms. Time in free includes realloc, as in the paper."
     )
-    caption = cautions.with_cautions(caption, cautions.of_timed(results))
+    caption = cautions.with_cautions(caption, cautions.of_allocation(results))
     return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
 
 
