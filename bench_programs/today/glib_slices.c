@@ -7,7 +7,7 @@
  */
 #include <glib.h>
 
-enum { ROUNDS = 60, ITEMS = 20000 };
+enum { ROUNDS = 25, ITEMS = 20000 };
 
 static gint compare(gconstpointer a, gconstpointer b)
 {

@@ -137,6 +137,41 @@ def test_lines_that_are_held_back_come_out_the_same(
     assert filled("-v", f"work=2x{held}", f"2x{held}") == plain
 
 
+def test_lines_of_a_heap_of_today_are_narrower(tmp_path: Path) -> None:
+    """So that the same memory takes a third of the time."""
+    words = tmp_path / "words"
+    words.write_text("".join(f"{number:o}\n" for number in range(3000)))
+    script = str(SOURCE / "bench_programs" / "gawk_fill" / "fill.awk")
+
+    def lines(work: str) -> list[str]:
+        command = ["gawk", "-v", f"work={work}", "-f", script, str(words)]
+        environment = os.environ | {"LC_ALL": "C"}
+        done = subprocess.run(command, capture_output=True, check=True, text=True, env=environment)
+        return done.stdout.splitlines()
+
+    wide, narrow = lines("1x5"), lines("1x5x24")
+    assert max(map(len, wide)) == 72 and max(map(len, narrow)) == 24
+    assert " ".join(wide).split() == " ".join(narrow).split()
+
+
+def test_an_adder_may_have_numbers_of_two_sizes() -> None:
+    path = str(SOURCE / "bench_programs" / "setup" / "adder_pla.py")
+
+    def table(*bits: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, path, *bits], capture_output=True, check=True, text=True
+        )
+        return done.stdout.splitlines()
+
+    assert table("2") == table("2", "2")
+    head, rows = table("2", "1")[:2], table("2", "1")[2:-1]
+    assert head == [".i 3", ".o 3"]
+    assert {row: int(row[:2], 2) + int(row[2], 2) for row in rows} == {
+        row: int(row.split()[1], 2) for row in rows
+    }
+    assert len(rows) == 8
+
+
 def test_table_has_the_studys_six_and_todays_six() -> None:
     rows = {row: [p.name for p in PROGRAMS if p.row == row] for row in study.ROWS}
     assert rows["1992"] == ["cfrac", "espresso", "gawk", "ghostscript", "perl", "yacr"]

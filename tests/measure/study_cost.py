@@ -13,8 +13,11 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from allotrope.study.zorn.plan import MOST_ROUNDS
-from allotrope.study.zorn.programs import read_programs
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "analysis"))
+
+from allotrope.study.zorn.plan import MOST_ROUNDS  # noqa: E402
+from allotrope.study.zorn.programs import read_programs  # noqa: E402
 
 ROUNDS = 30
 Cost = tuple[float, float]  # CPU seconds, elapsed

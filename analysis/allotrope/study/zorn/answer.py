@@ -352,7 +352,7 @@ def limits(results: Results) -> list[str]:
         "versions. ghostscript hardly calls malloc, and has no switch for its own allocators.",
         "Blocks are aligned to 16 bytes, not 8, and words have 8 bytes: headers and rounding cost "
         "more than on a SPARC of 1992.",
-        "The paper defines neither its memory nor its page size. Here memory is the heap's "
+        "Here memory is the heap's "
         "high-water mark. yacr allocated 28.8 MB and freed hardly any, yet Table 4 has 13.8: "
         f"perhaps an average over the run.{_yacr_on_average(results)}",
         "Figures 4 to 8 are pictures without values: ten claims, and parts of claim 12, cannot be "

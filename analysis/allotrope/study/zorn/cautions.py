@@ -9,7 +9,7 @@ from .plan import BASELINE
 from .results import Results
 
 ONE_LAYOUT = "Counts of one layout of memory: they have no interval."
-AS_BEFORE = "One layout of memory."
+AS_BEFORE = "One layout of memory; see Figure 4."
 
 
 def of_timed(results: Results) -> str:

@@ -513,7 +513,7 @@ def misses_figure(results: Results) -> Sheet:
         "Figure 6: cache misses",
         "Misses per data reference in a direct-mapped cache of 128 KiB with 32-byte "
         "blocks, as a ratio to BSD's. Grey: the paper's 3 to 10 for the collector. The table: "
-        f"misses in 100 references, and in brackets their number. {cautions.of_traced(results)}",
+        f"misses in 100 references, and in brackets their number. {cautions.AS_BEFORE}",
         records,
         table.header,
         table.rows,

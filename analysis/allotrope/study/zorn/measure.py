@@ -220,6 +220,7 @@ def _attempt(
                 planned.program.forms[one.form],
                 allocator,
                 patience(reference["timed"]),
+                fixed_addresses=False,
                 **layout,
             )
     except UserError as error:

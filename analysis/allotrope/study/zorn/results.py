@@ -65,7 +65,7 @@ class Results:
         return known if self.study["quick"] else paper.PROGRAMS
 
     def uninformative(self) -> Sequence[str]:
-        """ghostscript 10 asks for 35,000 blocks where version 2.1 asked for 0.92 million."""
+        """ghostscript 10 asks for 8,000 blocks where version 2.1 asked for 0.92 million."""
         return UNINFORMATIVE
 
     def tunable(self) -> Sequence[str]:
@@ -130,9 +130,9 @@ class Results:
 
     def failure(self, name: str, form: str, spec: str) -> str | None:
         """Why a round has no figure, where one has none."""
-        key = self.key(name, form, spec)
+        key = self.key(name, form, spec) or ""
         rounds = self.rounds.get(name, [])
-        found = [each[key]["failure"] for each in rounds if "failure" in each.get(key or "", {})]
+        found = [each[key]["failure"] for each in rounds if "failure" in each.get(key, {})]
         if not found or len(found) == len(rounds):
             return found[0] if found else None
         return f"in {len(found)} of {len(rounds)} rounds: {found[0]}"

@@ -336,7 +336,7 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         results,
         name,
         title,
-        cautions.with_cautions(caption, cautions.of_timed(results)),
+        cautions.with_cautions(caption, cautions.of_allocation(results)),
         pairs,
         cell,
         None if beyond else paper.TABLE_4,
