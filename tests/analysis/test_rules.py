@@ -4,19 +4,25 @@ either way, noise alone must prove nothing, and the paper's own figures must giv
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any, Callable, Mapping
+import random
+import re
+import statistics
+from statistics import NormalDist
+from typing import Any, Callable, Mapping, Sequence
 
 import pytest
-from allotrope.statistics.intervals import Estimate, estimate_ratio
+from allotrope.statistics.intervals import Estimate
 from allotrope.statistics.spread import interaction_excess
 from allotrope.statistics.verdicts import Standing, Verdict
 from allotrope.study.zorn import paper
 from allotrope.study.claims import Claim
 from allotrope.study.zorn.evidence import Pair
 from allotrope.study.zorn.paper import BSD, COLLECTOR, GNU, KNUTH, SUNOS
+from allotrope.study.zorn.plan import GENERATIONS
 from allotrope.study.zorn.printed import Printed
-from allotrope.study.zorn.rules import all_claims
+from allotrope.study.zorn.rules import SUBJECTS, all_claims
 
 # The paper's data through the rules
 
@@ -28,6 +34,8 @@ CONTRADICTIONS = {
     "6c": {"ghostscript, Knuth": 1.289},  # "little effect"; Table 6
 }
 # What it shows in pictures, without a value.
+# Of 12 CPU time and heaps are printed: its verdict hangs on pictures.
+HALF_PRINTED = {"12"}
 PICTURES = {"7a", "7b", "7c", "7d", "8a", "8b", "9a", "9b", "10a", "11"}
 
 
@@ -41,6 +49,8 @@ def test_the_papers_data_give_what_the_paper_says_or_the_contradiction_is_known(
     for number, claim in claims.items():
         if number in PICTURES:
             assert claim.verdict == Verdict.NOT_MEASURED, number
+        elif number in HALF_PRINTED:
+            assert claim.verdict == Verdict.NOT_DECIDED and not claim.against(), number
         else:
             wanted = Verdict.FAILS if number in CONTRADICTIONS else Verdict.HOLDS
             assert claim.verdict == wanted, f"{number}: {claim.figures()}"
@@ -61,7 +71,7 @@ def test_the_papers_table_gives_what_other_readers_of_it_found() -> None:
     claims = on_paper()
     fastest = claims["5c"].parts[0].measured
     assert fastest == Estimate(3, 3, 3)
-    assert claims["5e"].parts[0].measured == 4.0
+    assert claims["5e"].parts[0].measured == Estimate(4, 4, 4)
     reversed_ = {part.about: part.measured for part in claims["4c"].parts}
     assert reversed_ == pytest.approx(
         {"yacr, to the best": 0.799, "yacr, to SunOS": 0.7907}, abs=1e-3
@@ -71,8 +81,16 @@ def test_the_papers_table_gives_what_other_readers_of_it_found() -> None:
 # Either way
 
 
+ROUNDS, NOISE, TRIALS = 30, 0.04, 200
+SAMPLES = 20_000
+
+
 class World(Printed):
-    """Figures by functions of the program and the configuration."""
+    """Figures by functions of the program and the configuration, whose truth is known. Times are
+    those of `rounds` rounds, with a noise of `spread`."""
+
+    sampled = True
+    rounds, spread, seed = 10, 1e-3, 1
 
     def __init__(
         self,
@@ -84,20 +102,62 @@ class World(Printed):
     ) -> None:
         self._time, self._heap, self.faults, self.misses = seconds, heap, faults, misses
         self.other = other
+        self._rounds: dict[tuple[str, str, str], list[float]] = {}
 
-    def share_in_allocator(self, name: str, form: str, spec: str) -> Estimate | None:
-        share = self.other["share"]
-        return Estimate(share, share - 0.005, share + 0.005)
+    def but(
+        self,
+        seconds: Callable[[str, str, str], float] | None = None,
+        heap: Callable[[str, str, str], float] | None = None,
+        faults: Mapping[str, int] | None = None,
+        misses: Mapping[str, float] | None = None,
+        **other: float,
+    ) -> "World":
+        """The same world otherwise."""
+        return World(
+            seconds or self._time,
+            heap or self._heap,
+            faults or self.faults,
+            misses or self.misses,
+            **(self.other | other),
+        )
+
+    def noisy(self, seed: int, rounds: int = ROUNDS, spread: float = NOISE) -> "World":
+        """The same world, measured once more."""
+        other = copy.copy(self)
+        other.seed, other.rounds, other.spread, other._rounds = seed, rounds, spread, {}
+        return other
+
+    def _chance(self, *key: object) -> random.Random:
+        return random.Random(f"{self.seed} {key}")
+
+    def times(self, name: str, form: str, spec: str) -> list[float]:
+        key = name, form, spec
+        if key not in self._rounds:
+            chance, true = self._chance(*key), self._time(*key)
+            self._rounds[key] = [
+                true * chance.lognormvariate(0, self.spread) for _ in range(self.rounds)
+            ]
+        return self._rounds[key]
+
+    def share_in_allocator(
+        self, name: str, form: str, spec: str, confidence: float = 0.95
+    ) -> Estimate | None:
+        """As so many samples would show it."""
+        true = self.other["share"]
+        error = math.sqrt(true * (1 - true) / SAMPLES)
+        share = self._chance(name, "share").gauss(true, error)
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
+        return Estimate(share, share - reach, share + reach)
 
     def free_to_malloc(self, name: str) -> float | None:
         return self.other["freeing"]
 
-    def _seconds(self, name: str, form: str, spec: str) -> float | None:
-        return self._time(name, form, spec)
+    def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
+        logs = [math.log(one) for one in self.times(name, form, spec)]
+        return statistics.fmean(logs), statistics.variance(logs) / len(logs)
 
-    def ratio(self, name: str, one: Pair, base: Pair, quantity: str = "cpu") -> Estimate | None:
-        ratio = self._time(name, *one) / self._time(name, *base)
-        return Estimate(ratio, ratio * 0.999, ratio * 1.001)
+    def pairs(self, name: str, one: Pair, base: Pair) -> Sequence[tuple[float, float]]:
+        return list(zip(self.times(name, *one), self.times(name, *base)))
 
     def heap_peak(self, name: str, form: str, spec: str) -> float | None:
         return self._heap(name, form, spec)
@@ -119,7 +179,7 @@ class World(Printed):
     def miss_rate(
         self, name: str, form: str, spec: str, size: int, block: int = 32, ways: int = 1
     ) -> float | None:
-        if name == "ghostscript":
+        if (name, spec) == ("ghostscript", BSD):
             return self.other["ghostscript"]
         return self.misses[spec]
 
@@ -167,8 +227,11 @@ def claimed_heap(name: str, form: str, spec: str) -> float:
 AS_CLAIMED = World(
     claimed_seconds,
     claimed_heap,
-    {f"optimised {BSD}": 1000, f"unoptimised {BSD}": 1100, COLLECTOR: 50_000},
-    {BSD: 0.01, COLLECTOR: 0.05},
+    {
+        **{f"optimised {BSD}": 1000, f"unoptimised {BSD}": 1100, COLLECTOR: 50_000},
+        **{"gc:free=ignore": 40_000, GENERATIONS: 4000},
+    },
+    {BSD: 0.01, COLLECTOR: 0.05, "gc:free=ignore": 0.04, GENERATIONS: 0.01},
     **{"share": 0.27, "freeing": 1.5, "conflicts": 0.8, "headers": 900},
     **{"survivors": 0.05, "perl": 0.5, "ghostscript": 0.26},
 )
@@ -193,8 +256,11 @@ def opposite_heap(name: str, form: str, spec: str) -> float:
 OPPOSITE = World(
     opposite_seconds,
     opposite_heap,
-    {f"optimised {BSD}": 1000, f"unoptimised {BSD}": 900, COLLECTOR: 500},
-    {BSD: 0.01, COLLECTOR: 0.012},
+    {
+        **{f"optimised {BSD}": 1000, f"unoptimised {BSD}": 900, COLLECTOR: 500},
+        **{"gc:free=ignore": 400, GENERATIONS: 4000},
+    },
+    {BSD: 0.01, COLLECTOR: 0.012, "gc:free=ignore": 0.01, GENERATIONS: 0.015},
     **{"share": 0.1, "freeing": 0.5, "conflicts": 0.2, "headers": 10},
     **{"survivors": 0.4, "perl": 0.9, "ghostscript": 0.02},
 )
@@ -215,17 +281,25 @@ ELSEWHERE = {
     ),
     "6a": World(without_gain, opposite_heap, OPPOSITE.faults, OPPOSITE.misses, **OPPOSITE.other),
 }
-NUMBERS = [number for number in on_paper() if number != "11"]  # nobody measures it yet
+NUMBERS = list(on_paper())
+
+
+def as_wanted(number: str) -> Verdict:
+    """Of 11 another collector is measured than the paper's."""
+    return Verdict.CONSISTENT if number == "11" else Verdict.HOLDS
+
+
+SUBJECT_OF = {claim.number: subject for subject in SUBJECTS for claim in subject(AS_CLAIMED)}
 
 
 def verdict_in(world: World, number: str) -> Claim:
-    return next(claim for claim in all_claims(world) if claim.number == number)
+    return next(claim for claim in SUBJECT_OF[number](world) if claim.number == number)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_rule_can_come_out_either_way(number: str) -> None:
     true = verdict_in(AS_CLAIMED, number)
-    assert true.verdict == Verdict.HOLDS, true.figures()
+    assert true.verdict == as_wanted(number), true.figures()
     false = verdict_in(ELSEWHERE.get(number, OPPOSITE), number)
     assert false.verdict == Verdict.FAILS, false.figures()
 
@@ -271,10 +345,112 @@ def test_what_falls_short_of_a_claim_up_to_so_much_holds_in_part() -> None:
     assert claim.verdict == Verdict.IN_PART and "below the range" in claim.figures()
 
 
-# Noise
+# One layout of memory
 
-ROUNDS, NOISE, TRIALS = 30, 0.04, 300
+
+def test_what_differs_little_between_two_recordings_decides_nothing() -> None:
+    for faults, verdict in ((1015, "not decided"), (985, "not decided"), (1025, "holds")):
+        world = AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: faults})
+        assert verdict_in(world, "7a").verdict == verdict
+        assert verdict_in(world, "7c").verdict == verdict
+    assert (
+        "2% of one layout"
+        in verdict_in(AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: 1015}), "7a").figures()
+    )
+
+
+@pytest.mark.parametrize(
+    "faults, misses, verdict",
+    [
+        (0.5, 0.4, "consistent"),
+        (0.5, 0.6, "not decided"),
+        (0.99, 0.4, "not decided"),
+        (0.5, 2.1, "does not hold"),
+        (1.03, 0.4, "does not hold"),
+    ],
+)
+def test_generations_are_judged_on_the_collector_that_has_them(
+    faults: float, misses: float, verdict: str
+) -> None:
+    world = AS_CLAIMED.but(
+        faults={**AS_CLAIMED.faults, GENERATIONS: int(40_000 * faults)},
+        misses={**AS_CLAIMED.misses, GENERATIONS: 0.04 * misses},
+    )
+    claim = verdict_in(world, "11")
+    assert claim.verdict == verdict and "gc:free=ignore,generations=2" in claim.rule
+    assert "gc:classic, has no generations" in claim.rule
+
+
+# What is missing
+
+
 SPECS = [SUNOS, KNUTH, GNU, BSD, COLLECTOR]
+
+
+class Lacking(World):
+    """As claimed, but what `gone` says was not measured."""
+
+    gone: Callable[[str, str, str], bool]
+
+    def pairs(self, name: str, one: Pair, base: Pair) -> Sequence[tuple[float, float]]:
+        return (
+            []
+            if self.gone(name, *one) or self.gone(name, *base)
+            else super().pairs(name, one, base)
+        )
+
+    def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
+        return None if self.gone(name, form, spec) else super().logarithm(name, form, spec)
+
+    def heap_peak(self, name: str, form: str, spec: str) -> float | None:
+        return None if self.gone(name, form, spec) else super().heap_peak(name, form, spec)
+
+    def heap_ratio(self, name: str, one: Pair, base: Pair) -> float | None:
+        missing = self.gone(name, *one) or self.gone(name, *base)
+        return None if missing else super().heap_ratio(name, one, base)
+
+
+def lacking(gone: Callable[[str, str, str], bool]) -> Lacking:
+    world = Lacking(
+        claimed_seconds, claimed_heap, AS_CLAIMED.faults, AS_CLAIMED.misses, **AS_CLAIMED.other
+    )
+    world.gone = gone
+    return world
+
+
+OF_PERL = ("2a", "2b", "3", "4a", "4b", "5a", "5b", "5c", "5d", "5e", "12")
+OF_PERL += ("6a", "6b", "6c", "6d", "6e", "13")
+
+
+@pytest.mark.parametrize("number", OF_PERL)
+def test_a_program_that_is_missing_is_named_and_refutes_nothing(number: str) -> None:
+    claim = verdict_in(lacking(lambda name, form, spec: name == "perl"), number)
+    assert re.search("without perl|perl[^;]* not measured", claim.figures()), claim.figures()
+    assert claim.verdict in (Verdict.HOLDS, Verdict.NOT_DECIDED)
+    # What the others prove by themselves needs no perl.
+    alone = ("2b", "5a", "5c", "5e", "6a", "6d", "12", "13")
+    assert (claim.verdict == Verdict.HOLDS) is (number in alone)
+
+
+def test_what_depends_on_the_program_is_not_decided_without_all_six() -> None:
+    for number, name in enumerate(paper.PROGRAMS):
+        spec = SPECS[number % len(SPECS)]
+        claim = verdict_in(lacking(lambda *run: run[0] == name and run[2] == spec), "3")
+        assert claim.verdict == Verdict.NOT_DECIDED and f"without {name}" in claim.figures()
+
+
+def test_the_best_of_what_remains_decides_nothing() -> None:
+    world = lacking(lambda name, form, spec: (name, spec) == ("perl", KNUTH))
+    for number in ("4a", "4b", "5d"):
+        claim = verdict_in(world, number)
+        assert claim.verdict == Verdict.NOT_DECIDED
+        assert "(without Knuth; what is missing may be otherwise)" in claim.figures()
+        assert claim.count(Standing.OPEN) == 1
+    # Of an allocator that nothing was run under, as in a quick study, nothing is said.
+    assert verdict_in(lacking(lambda *run: run[2] == KNUTH), "4a").verdict == Verdict.HOLDS
+
+
+# Noise
 
 
 def table_of(
@@ -314,18 +490,122 @@ def test_a_table_of_one_row_shows_nothing() -> None:
     assert interaction_excess([[1.0, 2.0]], [[0.0, 0.0]]) is None
 
 
-def test_true_claims_are_seldom_refuted_by_noise() -> None:
-    """Claim 2a, all six programs 5% inside its range: an interval outside it would refute it."""
-    import numpy
+# False decisions
+#
+# Worlds whose truth lies just inside a claim's bound, where "does not hold" is false, and just
+# outside, where "holds" is. There noise decides most easily; it may in a twentieth.
 
-    generator = numpy.random.default_rng(17)
-    low, high = paper.COLLECTOR_CPU.accepted
-    refuted = 0
-    for _ in range(TRIALS):
-        for true in (1.2, 1.2, 1.0, 1.0, 0.8, 0.8):
-            collector = true * numpy.exp(generator.normal(0, NOISE, ROUNDS))
-            baseline = numpy.exp(generator.normal(0, NOISE, ROUNDS))
-            found = estimate_ratio(collector.tolist(), baseline.tolist())
-            assert found is not None
-            refuted += found.low > high or found.high < low
-    assert refuted / TRIALS <= 0.01
+FALSE = 0.05
+
+
+def same(name: str, form: str, spec: str) -> float:
+    return 1.0
+
+
+def times(factors: Mapping[str, float]) -> Callable[[str, str, str], float]:
+    """Seconds by what is in the name of a run, "perl optimised bsd:classic"; else 1."""
+
+    def seconds(name: str, form: str, spec: str) -> float:
+        run = f"{name} {form} {spec}"
+        return math.prod(by for part, by in factors.items() if part in run)
+
+    return seconds
+
+
+def in_time(factors: Mapping[str, float]) -> World:
+    return AS_CLAIMED.but(times(factors))
+
+
+def collected(cpu: float, heap: float, faults: float, misses: float, perl: float = 1.0) -> World:
+    """What the collector takes, as ratios to what the explicit allocators do."""
+    return AS_CLAIMED.but(
+        times({COLLECTOR: cpu, f"perl collected {COLLECTOR}": perl}),
+        lambda name, form, spec: 1000 * (heap if spec == COLLECTOR else 1),
+        {**AS_CLAIMED.faults, COLLECTOR: int(1000 * faults)},
+        {**AS_CLAIMED.misses, BSD: 0.01, COLLECTOR: 0.01 * misses},
+    )
+
+
+def first(count: int, factor: float, rest: float, of: str) -> dict[str, float]:
+    """Of so many programs one factor, of the others another."""
+    places = enumerate(paper.PROGRAMS)
+    return {f"{name} {of}": factor if place < count else rest for place, name in places}
+
+
+INSIDE = {
+    "1a": AS_CLAIMED.but(share=0.2251),
+    "1c": AS_CLAIMED.but(share=0.3099),
+    "2a": in_time({COLLECTOR: 1.279}),
+    "2b": in_time({COLLECTOR: 0.999}),
+    "2c": in_time({COLLECTOR: 0.849}),
+    "5b": in_time({f"optimised {BSD}": 0.999}),
+    "5c": in_time({BSD: 0.999}),
+    "6a": in_time({"unoptimised": 1.551}),
+    "6b": in_time({"unoptimised": 1.079}),
+    "6d": in_time({f"unoptimised {BSD}": 0.809}),
+    "6f": in_time({"ghostscript unoptimised": 0.999}),
+    "12, CPU time": collected(1.279, 3.0, 20, 5),
+    "12, misses": collected(1.2, 3.0, 20, 1.23),
+    "12, faults": collected(1.2, 3.0, 1.21, 5),
+    "12, heap": collected(1.2, 1.201, 20, 5),
+    "13": in_time({"unoptimised": 0.999}),
+}
+OUTSIDE = {
+    "2a": in_time({f"perl collected {COLLECTOR}": 1.281}),
+    "2b": in_time({COLLECTOR: 1.001}),
+    "2b, fastest": in_time(first(6, 0.9, 0, f"optimised {SUNOS}") | {COLLECTOR: 0.901}),
+    "2c": in_time({COLLECTOR: 0.75, f"optimised {SUNOS}": 0.881}),
+    "5b": in_time(first(5, 0.8, 1.001, f"optimised {BSD}")),
+    "5c": in_time(first(2, 0.8, 1.001, f"optimised {BSD}")),
+    "6a": in_time({"unoptimised": 1.549}),
+    "6b": in_time({"perl unoptimised": 1.081}),
+    "6d": in_time({f"unoptimised {BSD}": 0.811}),
+    "6f": in_time({"ghostscript unoptimised": 1.001}),
+    "12, CPU time": collected(1.281, 3.0, 20, 5),
+    "12, heap": collected(1.2, 1.199, 20, 5),
+    "12, misses": collected(1.2, 3.0, 20, 1.17),
+    "12, faults": collected(1.2, 3.0, 1.19, 5),
+    "12, nothing rises": collected(0.5, 0.95, 0.95, 0.95),
+    "12, all rises": collected(5.0, 6.0, 6.0, 6.0),
+    "12, heap alone": collected(1.0, 3.0, 1.0, 1.0),
+    "13": in_time({"unoptimised": 1.001}),
+}
+
+
+def share_of(wrong: Verdict, world: World, number: str, rounds: int = ROUNDS) -> float:
+    number = number.partition(",")[0]
+    found = [verdict_in(world.noisy(seed, rounds), number).verdict for seed in range(TRIALS)]
+    return found.count(wrong) / TRIALS
+
+
+@pytest.mark.parametrize("number", INSIDE)
+def test_a_true_claim_is_seldom_refuted_by_noise(number: str) -> None:
+    assert share_of(Verdict.FAILS, INSIDE[number], number) <= FALSE
+
+
+@pytest.mark.parametrize("number", OUTSIDE)
+def test_a_false_claim_is_seldom_supported_by_noise(number: str) -> None:
+    assert share_of(Verdict.HOLDS, OUTSIDE[number], number) <= FALSE
+
+
+@pytest.mark.parametrize("number", ["2a", "2b", "6a", "13"])
+def test_few_rounds_decide_falsely_no_more_often(number: str) -> None:
+    for rounds in (7, 10):
+        assert share_of(Verdict.FAILS, INSIDE[number], number, rounds) <= FALSE
+        assert share_of(Verdict.HOLDS, OUTSIDE[number], number, rounds) <= FALSE
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_is_clearly_so_or_not_is_found_in_noise(number: str) -> None:
+    """The worlds of before, of which a few are near a bound."""
+    worlds = {as_wanted(number): AS_CLAIMED, Verdict.FAILS: ELSEWHERE.get(number, OPPOSITE)}
+    for wanted, world in worlds.items():
+        found = [verdict_in(world.noisy(seed, spread=0.01), number).verdict for seed in range(40)]
+        assert found.count(wanted) >= 36, (number, wanted)
+
+
+def test_the_headline_is_refuted_where_the_collector_costs_nothing_or_time() -> None:
+    for cpu, others in ((0.5, 0.95), (5.0, 6.0), (1.35, 20.0)):
+        claim = verdict_in(collected(cpu, others, others, others), "12")
+        assert claim.verdict == Verdict.FAILS, claim.figures()
+    assert verdict_in(collected(1.1, 1.5, 20, 5), "12").verdict == Verdict.HOLDS

@@ -8,8 +8,11 @@ printed, or past its end in the claim's direction: who needs 160% more where the
 so much" is not reached and yet there is an effect, *open* when the interval reaches over an end, or
 the figure is missing or undefined (a ratio to nothing). It is open too when there were too few
 rounds for an interval, so that the ends are a range, or when something else keeps the figure from
-deciding anything (`few_rounds`, `undecided`). What the parts say of the whole depends on
-the claim's quantifier (statistics/verdicts.py).
+deciding anything (`few_rounds`, `undecided`).
+
+What is missing from a figure of several programs is named: a number of programs has room for those
+in its ends (`without`), of any other figure nothing is decided (`lacking`). What the parts say of
+the whole depends on the claim's quantifier (statistics/verdicts.py).
 
 The rules are in each study's rules.py. They ask for evidence: the study's results, or what the
 paper itself prints.
@@ -40,6 +43,7 @@ class Part:
     wanted: Range
     few_rounds: int = 0  # so few that the ends are their range: it indicates
     undecided: str = ""  # why the figure decides nothing, wherever it lies
+    without: Sequence[str] = ()  # what it would have been made of, too
 
     @property
     def program(self) -> str:
@@ -96,8 +100,16 @@ class Part:
         return short_number(self.measured)
 
     def __str__(self) -> str:
-        why = f" ({self.undecided})" if self.undecided else ""
+        named = f"without {', '.join(self.without)}" if self.without else ""
+        why = "; ".join(filter(None, [named, self.undecided]))
+        why = f" ({why})" if why else ""
         return f"{self.about} {self.figure()}{self.distance()}{why}"
+
+
+def lacking(part: Part, names: Sequence[str]) -> Part:
+    """The figure of what remains, which decides nothing where something is missing."""
+    why = "what is missing may be otherwise" if names and part.measured is not None else ""
+    return replace(part, without=tuple(names), undecided=part.undecided or why)
 
 
 def short_number(value: float) -> str:

@@ -89,6 +89,7 @@ def claim_record(claim: Claim) -> dict[str, Any]:
                 "standing": part.standing(),
                 "few_rounds": part.few_rounds,
                 "undecided": part.undecided,
+                "without": list(part.without),
             }
             for part in claim.parts
         ],

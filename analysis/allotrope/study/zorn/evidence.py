@@ -4,12 +4,16 @@ paper itself (printed.py). What was not measured, or not printed, is None."""
 
 from typing import Any, Mapping, Protocol, Sequence
 
-from ...statistics.intervals import Estimate
+from ...statistics.intervals import CONFIDENCE, Estimate
 
 Pair = tuple[str, str]  # a form of the program, and the allocator
 
 
 class Evidence(Protocol):
+    @property
+    def sampled(self) -> bool:
+        """Whether the figures are of rounds, which chance moves. Printed ones count as they are."""
+
     def claimed(self) -> Sequence[str]:
         """The programs of the claims."""
 
@@ -19,20 +23,19 @@ class Evidence(Protocol):
     def tunable(self) -> Sequence[str]:
         """Those with an allocator of their own in the paper that can be run without it."""
 
-    def share_in_allocator(self, name: str, form: str, spec: str) -> Estimate | None:
+    def share_in_allocator(
+        self, name: str, form: str, spec: str, confidence: float = CONFIDENCE
+    ) -> Estimate | None:
         """Of CPU time."""
 
     def free_to_malloc(self, name: str) -> float | None:
         """What freeing costs over what allocating costs."""
 
-    def seconds(self, name: str, form: str, spec: str) -> Estimate | None:
-        ...
-
     def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
         """Mean of the seconds' logarithms, and the variance of that mean."""
 
-    def ratio(self, name: str, one: Pair, base: Pair, quantity: str = "cpu") -> Estimate | None:
-        ...
+    def pairs(self, name: str, one: Pair, base: Pair) -> Sequence[tuple[float, float]]:
+        """Seconds of both, of each round in which both ran."""
 
     def heap_peak(self, name: str, form: str, spec: str) -> float | None:
         ...

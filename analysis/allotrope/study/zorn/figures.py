@@ -18,7 +18,7 @@ from ..sheets import (
     estimate_fields,
     number_cell,
 )
-from . import paper
+from . import cautions, paper
 from .plan import BASELINE, CLASSIC
 from .printed import PRINTED
 from .results import Results
@@ -422,7 +422,8 @@ def faults_figure(results: Results) -> Sheet:
         "programs: the power of two at which most still replace pages under BSD and the "
         "collector, and of these that at which the two differ most. Grey: the paper's one to "
         "two orders of magnitude for the collector. The table: replacement faults there, and in "
-        "brackets how many that is in a million references.",
+        "brackets how many that is in a million references. "
+        f"{cautions.of_traced(results)}",
         records,
         ["program", *map(label, shown)] if rows else [],
         rows,
@@ -474,7 +475,7 @@ def fault_curves(results: Results) -> Sheet:
         "figure-5",
         "Figure 5: page faults over every memory size",
         "Replacement faults, LRU, pages of 4 KiB; a line ends where nothing is replaced "
-        "any more. The vertical line is the paper's 2 MB.",
+        f"any more. The vertical line is the paper's 2 MB. {cautions.AS_BEFORE}",
         records,
         svg=svg,
     )
@@ -512,7 +513,7 @@ def misses_figure(results: Results) -> Sheet:
         "Figure 6: cache misses",
         "Misses per data reference in a direct-mapped cache of 128 KiB with 32-byte "
         "blocks, as a ratio to BSD's. Grey: the paper's 3 to 10 for the collector. The table: "
-        "misses in 100 references, and in brackets their number.",
+        f"misses in 100 references, and in brackets their number. {cautions.AS_BEFORE}",
         records,
         table.header,
         table.rows,
@@ -545,7 +546,7 @@ def miss_curves(results: Results) -> Sheet:
     return Sheet(
         "figure-7",
         "Figure 7: cache misses over every size",
-        "The vertical lines are the paper's 128 KiB and 2 MB.",
+        f"The vertical lines are the paper's 128 KiB and 2 MB. {cautions.AS_BEFORE}",
         records,
         svg=svg,
     )

@@ -28,6 +28,8 @@ SIMULATED = MODERN[
 ]  # of today's explicit allocators; a run of the simulators takes half a minute
 LIBGC, LIBGC_INCREMENTAL = "libgc", "libgc:incremental"
 COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC, LIBGC_INCREMENTAL)
+# The same collector as the second, with what the paper predicts; gc:classic has no generations.
+GENERATIONS = f"{COLLECTORS[1]},generations=2"
 BASELINE = ("optimised", "cartesian:classic")
 # Readings of the originals that cannot be dated, and blocks aligned as in 1992: their memory alone.
 VARIANTS = (
@@ -123,7 +125,7 @@ class Extent:
             pairs = [("optimised", self.QUICK_CLASSIC), ("collected", self.QUICK_COLLECTORS)]
             return _resolve(program, pairs)
         pairs = [("optimised", CLASSIC + SIMULATED), ("unoptimised", ("bsd:classic",))]
-        return _resolve(program, [*pairs, ("collected", COLLECTORS)])
+        return _resolve(program, [*pairs, ("collected", (*COLLECTORS, GENERATIONS))])
 
     def factored(self, program: Program) -> list[Configuration]:
         """Whose time is measured in heaps of several sizes. What a program needs that never frees
@@ -203,7 +205,7 @@ def probe_step(program: Program, form: str) -> Planned:
     return Planned(step, program, [Configuration(form, "glibc")])
 
 
-ALL = CLASSIC + MODERN + COLLECTORS + VARIANTS
+ALL = CLASSIC + MODERN + COLLECTORS + (GENERATIONS, *VARIANTS)
 Probe = Callable[[Program, str], Mapping[str, float] | None]
 
 

@@ -8,7 +8,7 @@ What the paper shows in pictures only is not here.
 import math
 from typing import Any, Mapping, Sequence
 
-from ...statistics.intervals import Estimate
+from ...statistics.intervals import CONFIDENCE, Estimate
 from . import paper
 from .evidence import Pair
 
@@ -20,6 +20,8 @@ def _exact(value: float | None) -> Estimate | None:
 class Printed:
     """Tables 2 to 6, and what the text says of Figures 6 and 8."""
 
+    sampled = False
+
     def claimed(self) -> Sequence[str]:
         return paper.PROGRAMS
 
@@ -29,7 +31,9 @@ class Printed:
     def tunable(self) -> Sequence[str]:
         return paper.OWN_ALLOCATOR
 
-    def share_in_allocator(self, name: str, form: str, spec: str) -> Estimate | None:
+    def share_in_allocator(
+        self, name: str, form: str, spec: str, confidence: float = CONFIDENCE
+    ) -> Estimate | None:
         if spec != paper.SUNOS or form != "unoptimised":
             return None
         row = paper.TABLE_2[name]
@@ -60,23 +64,22 @@ class Printed:
     def _seconds(self, name: str, form: str, spec: str) -> float | None:
         return self._absolute(paper.TABLE_3, paper.TABLE_5, name, form, spec)
 
-    def seconds(self, name: str, form: str, spec: str) -> Estimate | None:
-        return _exact(self._seconds(name, form, spec))
-
     def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
         seconds = self._seconds(name, form, spec)
         return None if seconds is None else (math.log(seconds), 0.0)
 
-    def ratio(self, name: str, one: Pair, base: Pair, quantity: str = "cpu") -> Estimate | None:
-        if quantity != "cpu":
-            return None
+    def pairs(self, name: str, one: Pair, base: Pair) -> Sequence[tuple[float, float]]:
         if "unoptimised" in (one[0], base[0]) and name in paper.OWN_ALLOCATOR:
             # Of Table 5 both must be of it: a printed ratio to a printed time adds its rounding.
             above = self._relative(paper.TABLE_5, name, *one)
             below = self._relative(paper.TABLE_5, name, *base)
         else:
             above, below = self._seconds(name, *one), self._seconds(name, *base)
-        return _exact(above / below if above is not None and below else None)
+        return [] if above is None or below is None else [(above, below)]
+
+    def ratio(self, name: str, one: Pair, base: Pair) -> Estimate | None:
+        found = [above / below for above, below in self.pairs(name, one, base) if below]
+        return _exact(found[0] if found else None)
 
     def heap_peak(self, name: str, form: str, spec: str) -> float | None:
         return self._absolute(paper.TABLE_4, paper.TABLE_6, name, form, spec)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, Sequence
 
 from ...features.locality.simulate import faults_with
-from ...statistics.intervals import LEAST_ROUNDS, Estimate, estimate, estimate_ratio
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate, estimate, estimate_ratio
 from . import paper
 from .plan import Configuration
 from .programs import Program
@@ -23,6 +23,7 @@ FEWER = {
     "large": "those with heaps of today's size",
 }
 UNINFORMATIVE = ("ghostscript",)  # hardly calls malloc today
+NO_SWITCH = ("ghostscript",)  # Debian's, for its own allocator
 # Whose faults choose the memory size of Figure 4.
 TIGHT = (("optimised", "bsd:classic"), ("collected", "gc:classic"))
 
@@ -30,6 +31,8 @@ TIGHT = (("optimised", "bsd:classic"), ("collected", "gc:classic"))
 @dataclass
 class Results:
     """Everything of a study. Keys are (program's name, str(configuration))."""
+
+    sampled = True  # (evidence.py)
 
     programs: Sequence[Program]
     study: Mapping[str, Any]
@@ -66,9 +69,12 @@ class Results:
         return UNINFORMATIVE
 
     def tunable(self) -> Sequence[str]:
-        """Those of Tables 5 and 6 that can be run without their own allocator."""
-        having = [one.name for one in self.programs if "unoptimised" in one.forms]
-        return [name for name in paper.OWN_ALLOCATOR if name in having or not self.programs]
+        """Those of Tables 5 and 6 that can be run without their own allocator, whether or not they
+        were; of a quick study those that it has."""
+        lacking = [one.name for one in self.programs if "unoptimised" not in one.forms]
+        known = [name for name in paper.OWN_ALLOCATOR if name in self.claimed()]
+        switchless = [name for name in NO_SWITCH if self.program(name) is None]
+        return [name for name in known if name not in (*lacking, *switchless)]
 
     # CPU time and memory
 
@@ -144,19 +150,25 @@ class Results:
         spread = statistics.variance(logs) if len(logs) > 1 else 0.0
         return statistics.fmean(logs), spread / len(logs)
 
-    def ratio(
+    def pairs(
         self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
-    ) -> Estimate | None:
-        """Median ratio round by round, with its interval: both of a pair ran in one round's layout,
-        so a round that lacks one of them is no pair."""
+    ) -> list[tuple[float, float]]:
+        """Of each round in which both ran: in one layout, so a round that lacks one of them is no
+        pair."""
         values = self.rounds_of(name, *one, quantity)
         others = self.rounds_of(name, *base, quantity)
-        pairs = [
+        return [
             (value, other)
             for value, other in zip(values or (), others or ())
             if value is not None and other is not None
         ]
-        return estimate_ratio([value for value, _ in pairs], [other for _, other in pairs])
+
+    def ratio(
+        self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
+    ) -> Estimate | None:
+        """Median ratio round by round, with its interval."""
+        pairs = self.pairs(name, one, base, quantity)
+        return estimate_ratio([own for own, _ in pairs], [other for _, other in pairs])
 
     def heap_peak(self, name: str, form: str, spec: str) -> int | None:
         """The heap's high-water mark in bytes, the allocator's own data included."""
@@ -174,7 +186,9 @@ class Results:
         found = self.accounts.get((name, self.key(name, form, spec) or ""))
         return None if found is None or "failure" in found else found
 
-    def share_in_allocator(self, name: str, form: str, spec: str) -> Estimate | None:
+    def share_in_allocator(
+        self, name: str, form: str, spec: str, confidence: float = CONFIDENCE
+    ) -> Estimate | None:
         """Of CPU samples, with Wilson's interval."""
         found = self.samples.get((name, self.key(name, form, spec) or ""))
         if found is None or "failure" in found or not found["samples"]:
@@ -182,7 +196,7 @@ class Results:
         from scipy import stats
 
         test = stats.binomtest(found["in_allocator"], found["samples"])
-        interval = test.proportion_ci(method="wilson")
+        interval = test.proportion_ci(confidence, method="wilson")
         share = found["in_allocator"] / found["samples"]
         return Estimate(share, float(interval.low), float(interval.high))
 

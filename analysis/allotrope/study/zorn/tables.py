@@ -18,13 +18,14 @@ from ..sheets import (
     ratio_cell,
     share_cell,
 )
-from . import paper
+from . import cautions, paper
 from .plan import (
     BASELINE,
     CLASSIC,
     COLLECTORS,
     DEFAULT,
     FACTORS,
+    GENERATIONS,
     LARGE_ROUNDS,
     LIBGC,
     MODERN,
@@ -35,7 +36,6 @@ from .printed import PRINTED
 from .programs import Program
 from .results import Results
 
-GENERATIONS = "gc with generations, any program"  # a row that stands ready
 EXPLICIT = [("optimised", spec) for spec in CLASSIC]
 COLLECTED = ("collected", COLLECTORS[0])
 ALL_1992 = [*EXPLICIT, COLLECTED]
@@ -44,6 +44,8 @@ TODAY = [
     *(("optimised", spec) for spec in DEFAULT + MODERN),
     *(("collected", spec) for spec in COLLECTORS),
 ]
+# Ours, without generations and with them: the paper's prediction.
+FULL, GENERATIONAL = ("collected", COLLECTORS[1]), ("collected", GENERATIONS)
 BSD = ("optimised", "bsd:classic")
 UNOPTIMISED_BSD = ("unoptimised", "bsd:classic")
 Pair = tuple[str, str]
@@ -60,6 +62,7 @@ LOCALITY_PAIRS = [
     UNOPTIMISED_BSD,
     *(("optimised", spec) for spec in SIMULATED),
     *(("collected", spec) for spec in COLLECTORS),
+    GENERATIONAL,
 ]
 
 
@@ -224,6 +227,7 @@ def allocation_table(results: Results) -> Sheet:
         "Blocks, bytes and shares without their own allocators, under SunOS's; seconds in both "
         "forms. Time in free includes realloc, as in the paper."
     )
+    caption = cautions.with_cautions(caption, cautions.of_allocation(results))
     return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
 
 
@@ -292,14 +296,17 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
         return ratio_cell(ratio) + taken, fields
 
     title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
+    caption = (
+        "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
+        "of the rounds' ratios with its interval, and median seconds. Explicit allocators run "
+        "the program as it is, collectors the one without its own allocator. In 1992: the ratio "
+        "and the seconds that are printed."
+    )
     return _grid(
         results,
         name,
         title,
-        "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
-        "of the rounds' ratios with its interval, and median seconds. Explicit allocators run "
-        "the program as it is, collectors the one without its own allocator. In 1992: the ratio "
-        "and the seconds that are printed.",
+        cautions.with_cautions(caption, cautions.of_timed(results)),
         pairs,
         cell,
         None if beyond else paper.TABLE_3,
@@ -320,13 +327,16 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
             if any(results.heap_peak(one.name, *pair) for one in results.row("1992"))
         ]
     title = "Heap of today's allocators" if beyond else "Table 4 / Figure 2: heap"
+    caption = (
+        "The heap's high-water mark, the allocator's own data included, as a ratio to "
+        "SunOS's algorithm. Foreign allocators give no such account. In 1992: the ratio and the "
+        "kilobytes that are printed."
+    )
     return _grid(
         results,
         name,
         title,
-        "The heap's high-water mark, the allocator's own data included, as a ratio to "
-        "SunOS's algorithm. Foreign allocators give no such account. In 1992: the ratio and the "
-        "kilobytes that are printed.",
+        cautions.with_cautions(caption, cautions.of_allocation(results)),
         pairs,
         cell,
         None if beyond else paper.TABLE_4,
@@ -604,7 +614,7 @@ def _in_three(shares: Mapping[str, float]) -> list[float]:
 
 
 # Whose misses in the paper's cache are looked into.
-CACHED = [*ALL_1992, ("optimised", "blocks"), ("collected", "gc:free=ignore")]
+CACHED = [*ALL_1992, FULL, GENERATIONAL]
 
 
 def causes_table(results: Results) -> Sheet:
@@ -622,7 +632,6 @@ def causes_table(results: Results) -> Sheet:
             fields = {"cache_bytes": size, "misses": one["misses"], "references": references}
             fields |= {key: one[key] for key in parts}
             lines.add(program.name, pair, (percent_cell(cell, 3) for cell in cells), **fields)
-    lines.rows.append([GENERATIONS, "", ABSENT, "", "", ""])
     return lines.sheet(
         "causes",
         "Misses by cause in the paper's cache",
@@ -662,7 +671,6 @@ def sets_table(results: Results) -> Sheet:
             busy, start = busiest_share(misses), page_start_share(misses)
             cells = [percent_cell(busy, 1), percent_cell(start, 1)]
             lines.add(program.name, pair, cells, busiest_64th=busy, page_starts=start)
-    lines.rows.append([GENERATIONS, "", ABSENT, ""])
     return lines.sheet(
         "sets",
         "Misses per set in the paper's cache",
@@ -794,13 +802,12 @@ def faults_table(results: Results) -> Sheet:
             curves = [results.page_curve(name, *pair, page) for pair in pairs]
             touched = [count_cell(one["cold"] if one else None) for one in curves]
             rows.append([f"{name}, first touches, {at_page}", *touched])
-    rows.append([GENERATIONS, ABSENT, *[""] * (len(pairs) - 1)])
     return Sheet(
         "page-faults",
         "Page faults under all allocators",
         "Replacement faults (LRU), and in brackets their ratio to BSD's, undefined where BSD has "
         "none, at the memory of Figure 4 and at the paper's 2 MiB; first touches, which are in no "
-        "figure.",
+        f"figure. {cautions.of_traced(results)}",
         records,
         ["program, memory", *map(label, pairs)] if pairs else [],
         rows,
@@ -829,7 +836,7 @@ def misses_table(results: Results, pairs: Sequence[Pair], name: str, title: str)
         name,
         title,
         "Misses in 100 data references in a direct-mapped cache of 128 KiB with 32-byte blocks; in "
-        "brackets their number.",
+        f"brackets their number. {cautions.of_traced(results)}",
         pairs,
         cell,
         None,
