@@ -307,9 +307,8 @@ def reconciliation(results: Results) -> str:
     told = (
         f"The collector's heap is {span(best)} times that of the best malloc and {span(heap)} "
         f"times SunOS's (yacr excepted); its resident memory is {span(resident)} times SunOS's. "
-        "Both are right. The heap, which Table 4 compares, is the addresses the allocator has. "
-        "Resident memory is what the whole process has touched, with code, libraries and stack, "
-        "which are the same under every allocator. "
+        "The heap, which Table 4 compares, is the addresses the allocator has. "
+        "Resident memory is what the whole process has touched, with code, libraries and stack. "
     )
     furthest = max(found, key=lambda one: abs(math.log(one.grown[0] / one.grown[1])))
     return told + _reconciled(furthest)
@@ -348,15 +347,14 @@ def limits(results: Results) -> list[str]:
     if roots := _roots(results):
         found.append(roots)
     found += [
-        "cfrac and yacr are written anew; gawk, perl, espresso and ghostscript are today's "
-        "versions. ghostscript hardly calls malloc, and has no switch for its own allocators.",
+        "cfrac and yacr are written anew; the others are today's versions. ghostscript has "
+        "no switch for its own allocators.",
         "Blocks are aligned to 16 bytes, not 8, and words have 8 bytes: headers and rounding cost "
         "more than on a SPARC of 1992.",
         "Here memory is the heap's "
         "high-water mark. yacr allocated 28.8 MB and freed hardly any, yet Table 4 has 13.8: "
         f"perhaps an average over the run.{_yacr_on_average(results)}",
-        "Figures 4 to 8 are pictures without values: ten claims, and parts of claim 12, cannot be "
-        "held against the paper's own data.",
+        "Figures 4 to 8 have no values to hold ten claims, and parts of claim 12, against.",
     ]
     return found
 
@@ -437,8 +435,7 @@ def _roots(results: Results) -> str:
         return ""
     ends = list(dict.fromkeys(format_bytes(end) for end in (min(found), max(found))))
     return (
-        f"A collection reads {' to '.join(ends)} of roots, most of it the static data of "
-        "today's C library and of what else is loaded."
+        f"A collection reads {' to '.join(ends)} of roots, most of it static data of " "libraries."
     )
 
 

@@ -419,8 +419,8 @@ def faults_figure(results: Results) -> Sheet:
         "figure-4",
         f"Figure 4: page faults at a fixed memory{at}",
         "Replacement faults (LRU, pages of 4 KiB) as a ratio to BSD's, at one memory size for all "
-        "programs: the power of two at which most still replace pages under BSD and the "
-        "collector, and of these that at which the two differ most. Grey: the paper's one to "
+        "programs: the power of two at which most still replace pages, and BSD and the "
+        "collector differ most. Grey: the paper's one to "
         "two orders of magnitude for the collector. The table: replacement faults there, and in "
         "brackets how many that is in a million references. "
         f"{cautions.of_traced(results)}",

@@ -299,8 +299,8 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
     caption = (
         "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
         "of the rounds' ratios with its interval, and median seconds. Explicit allocators run "
-        "the program as it is, collectors the one without its own allocator. In 1992: the ratio "
-        "and the seconds that are printed."
+        "the program as it is, collectors the one without its own allocator. In 1992: ratio and "
+        "seconds."
     )
     return _grid(
         results,
@@ -329,8 +329,8 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
     title = "Heap of today's allocators" if beyond else "Table 4 / Figure 2: heap"
     caption = (
         "The heap's high-water mark, the allocator's own data included, as a ratio to "
-        "SunOS's algorithm. Foreign allocators give no such account. In 1992: the ratio and the "
-        "kilobytes that are printed."
+        "SunOS's algorithm. Foreign allocators give no such account. In 1992: ratio and "
+        "kilobytes."
     )
     return _grid(
         results,
