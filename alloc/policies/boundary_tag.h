@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vm/message.h"
+
 enum tag_state {
     TAG_FREE = 3,
     TAG_LIVE = 5,
@@ -66,6 +68,12 @@ static inline enum tag_state tag_state(uint64_t opened)
 static inline bool tag_is(uint64_t opened, enum tag_state state)
 {
     return tag_is_intact(opened) && tag_state(opened) == state;
+}
+
+/* For a tag of the heap's own, which only an overrun can have damaged. */
+_Noreturn static inline void report_damaged_tag(const void *tag)
+{
+    abort_on_pointer_fault("boundary tag", tag, "overwritten, probably by a block beside it");
 }
 
 #endif

@@ -115,11 +115,6 @@ static char *payload_of(void *block)
     return (char *)block + TAG_BYTES;
 }
 
-_Noreturn static void report_damaged_tag(const void *tag)
-{
-    abort_on_pointer_fault("boundary tag", tag, "overwritten, probably by a block beside it");
-}
-
 /* The tag of a neighbour or of a block in the list, which only an overrun can have damaged. */
 static uint64_t trusted_tag(const void *tag)
 {

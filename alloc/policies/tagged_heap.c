@@ -75,11 +75,6 @@ static bool is_after_free(uint64_t opened)
     return state == TAG_LIVE_AFTER_FREE || state == TAG_FENCEPOST_AFTER_FREE;
 }
 
-_Noreturn static void report_damaged_tag(const void *tag)
-{
-    abort_on_pointer_fault("boundary tag", tag, "overwritten, probably by a block beside it");
-}
-
 /* The tag of a neighbour or of a free block, which only an overrun can have damaged. */
 static uint64_t trusted_tag(const void *tag)
 {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/base/last_words.h"
 #include "trace/base/number.h"
 
 enum { GRACE_SECONDS = 2, MOST_SECONDS = 1000 * 1000 * 1000 };
@@ -37,9 +38,7 @@ void fail(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("allotrope-launch: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    say_last_words("allotrope-launch", format, arguments);
     va_end(arguments);
     exit(STATUS_USAGE);
 }

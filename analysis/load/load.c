@@ -35,6 +35,7 @@
 
 #include "analysis/load/reply.h"
 #include "analysis/load/request.h"
+#include "trace/base/last_words.h"
 #include "trace/base/number.h"
 
 enum {
@@ -88,9 +89,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("allotrope-load: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    say_last_words("allotrope-load", format, arguments);
     va_end(arguments);
     exit(STATUS_USAGE);
 }

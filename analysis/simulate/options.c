@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "analysis/simulate/region_map.h"
+#include "trace/base/last_words.h"
 #include "trace/base/number.h"
 #include "trace/format/format.h"
 #include "trace/format/names.h"
@@ -69,9 +70,7 @@ void refuse(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("allotrope-simulate: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    say_last_words("allotrope-simulate", format, arguments);
     va_end(arguments);
     exit(2);
 }

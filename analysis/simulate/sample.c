@@ -26,8 +26,9 @@ void put_sample_error(struct json *json, const struct sample_error *error)
     json_close(json);
 }
 
-bool sample_feed(struct sample *sample, const struct references *references)
+bool sample_feed(void *argument, const struct references *references)
 {
+    struct sample *sample = argument;
     struct references rest = *references;
     if (sample->exact) {
         struct references first = rest;

@@ -36,7 +36,8 @@ struct sample {
     struct sample_error error;
 };
 
-/* Returns false when a simulator or the comparison fails. */
-bool sample_feed(struct sample *sample, const struct references *references);
+/* For simulations_add, with a struct sample as the simulator. Returns false when one of its own or
+ * the comparison fails. */
+bool sample_feed(void *argument, const struct references *references);
 
 #endif

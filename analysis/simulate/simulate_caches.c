@@ -97,12 +97,6 @@ static bool feed_caches(void *caches, const struct references *references)
     return caches_feed(caches, references);
 }
 
-static bool feed_job(void *argument, const struct references *references)
-{
-    struct block_job *job = argument;
-    return sample_feed(&job->sample, references);
-}
-
 static bool feed_blocks(void *argument, const struct references *references)
 {
     struct block_job *job = argument;
@@ -141,7 +135,7 @@ static bool make_block_job(const struct simulate_options *options, struct block_
         job->blocks = pages_new(&blocks);
         simulations_add(simulations, feed_blocks, job);
     }
-    simulations_add(simulations, feed_job, job);
+    simulations_add(simulations, sample_feed, &job->sample);
     return job->caches && (job->sample.exact || !options->sampled) && (job->blocks || !causes);
 }
 

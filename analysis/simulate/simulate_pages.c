@@ -75,12 +75,6 @@ static bool feed_pages(void *pages, const struct references *references)
     return pages_feed(pages, references);
 }
 
-static bool feed(void *argument, const struct references *references)
-{
-    struct page_job *job = argument;
-    return sample_feed(&job->sample, references);
-}
-
 /* The points of a curve: the first, and wherever one frame more saves faults. */
 static void put_curve(struct json *json, const struct lru_histogram *histogram)
 {
@@ -174,7 +168,7 @@ struct page_jobs *page_jobs_make(const struct simulate_options *options,
     for (size_t i = 0; i < options->page_size_count; i++) {
         if (!make_job(&jobs->list[i], options, options->page_sizes[i]))
             return NULL;
-        simulations_add(simulations, feed, &jobs->list[i]);
+        simulations_add(simulations, sample_feed, &jobs->list[i].sample);
     }
     return jobs;
 }

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "trace/base/json.h"
+#include "trace/base/last_words.h"
 #include "trace/base/number.h"
 #include "trace/events/commands.h"
 #include "trace/events/record.h"
@@ -36,9 +37,7 @@ void refuse(int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("allotrope: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    say_last_words("allotrope", format, arguments);
     va_end(arguments);
     exit(status);
 }
