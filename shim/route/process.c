@@ -95,8 +95,8 @@ static void say_own_malloc(const struct allocator *allocator)
     message_text(&message, " has a malloc of its own: ");
     bool passes_on = allocator == pass_through;
     message_text(&message, passes_on ? "this library" : allocator->name);
-    message_text(&message, passes_on ? " sees only what that passes on"
-                                     : " serves only what that passes on");
+    message_text(&message,
+                 passes_on ? " sees only what that passes on" : " serves only what that passes on");
     message_send(&message);
 }
 

@@ -293,7 +293,8 @@ def test_events_before_the_writers_first_chunk_have_their_times(
 ) -> None:
     """A short program has ended before the writer sees any of it."""
     (tmp_path / "slow.c").write_text(
-        "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { void *volatile one = malloc(77);"
+        "#include <stdlib.h>\n#include <unistd.h>\nint main(void) {"
+        "void *volatile one = malloc(77);"
         "for (int i = 0; i < 999; i++) free(malloc(9)); usleep(20000);"
         "for (int i = 0; i < 999; i++) free(malloc(9)); free(one); return 0; }"
     )

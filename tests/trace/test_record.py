@@ -542,15 +542,17 @@ def test_consumers_killed_at_random_times(tmp_path: Path) -> None:
     """Whenever it is: everything ends, and what says that it is whole is. ALLOTROPE_KILLS times."""
     whole = tmp_path / "whole.alt"
     command = [PROGRAMS / "churning", "50000"]
-    start = time.monotonic()
-    assert record(whole, *command) == 0
-    took, references = time.monotonic() - start, references_of(whole)[0]
+    took, references = 0.0, 0
     ways: list[list[str | Path]] = [
         [RECORDER, "-o", tmp_path / "run.alt", "-t", TOOLS],
         [RECORDER, "-o", tmp_path / "run-%p.alt", "-t", TOOLS],
         [SIMULATOR, "locality", f"--tools={TOOLS}", f"--output={tmp_path / 'run.json'}"],
     ]
     for number in range(int(os.environ.get("ALLOTROPE_KILLS", "9"))):
+        if number % 100 == 0:  # how long a recording takes changes with the machine's load
+            start = time.monotonic()
+            assert record(whole, *command) == 0
+            took, references = time.monotonic() - start, references_of(whole)[0]
         line = [*ways[number % len(ways)], "--", *command]
         process = subprocess.Popen(
             line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True

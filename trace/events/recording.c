@@ -149,9 +149,9 @@ static void begin_file(struct events_recorder *recorder, struct recording *recor
     if (!description || !empty(recording->file.fd))
         recording->writer = NULL;
     else
-        recording->writer = event_writer_open(
-            recording->file.fd, description, recorder->options->level, process->stamp,
-            process->nanoseconds);
+        recording->writer =
+            event_writer_open(recording->file.fd, description, recorder->options->level,
+                              process->stamp, process->nanoseconds);
     free(description);
     if (!recording->writer)
         fail(recorder, recording);

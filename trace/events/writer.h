@@ -12,8 +12,8 @@
 
 struct event_writer;
 
-/* fd: stays the caller's. level: zstd's, 0 for none. stamp, nanoseconds: one moment before any event,
- * from which the file's time is told. NULL: memory is short, or errno. */
+/* fd: stays the caller's. level: zstd's, 0 for none. stamp, nanoseconds: one moment before any
+ * event, from which the file's time is told. NULL: memory is short, or errno. */
 struct event_writer *event_writer_open(int fd, const char *description, int level, uint64_t stamp,
                                        uint64_t nanoseconds);
 /* Returns 0, or -1 with errno. */
