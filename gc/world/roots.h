@@ -29,16 +29,17 @@ struct root_visitor {
     void (*words)(const void *start, const void *end);
     /* Words at any address, in code that the process has generated. NULL: as `words`. */
     void (*words_in_code)(const void *start, const void *end);
-    /* Called before any word with what the process has mapped. NULL: it need not be known. */
+    /* Called before the words of any mapping with what the process has mapped; those that tell
+     * where a thread's stack is come earlier. NULL: it need not be known. */
     void (*mapped)(const struct mapping *mappings, size_t count);
     /* Called before the words of each mapping: whether a thread's stack lies in it, or did at an
      * earlier collection. There stand words that nobody has cleared, too. NULL: it need not be
      * known. */
     void (*next_mapping)(bool has_stack);
-    /* Called before any word, where pages of blocks cannot be touched: what is in them is handed
-     * over with the roots. only_resident: of the pages that can, those that are not in memory
-     * (resident.h) must not be touched either. The rest tells process_may_be_touched. NULL: it need
-     * not be known. */
+    /* Called before the words of any mapping, where pages of blocks cannot be touched: what is in
+     * them is handed over with the roots. only_resident: of the pages that can, those that are not
+     * in memory (resident.h) must not be touched either. The rest tells process_may_be_touched.
+     * NULL: it need not be known. */
     void (*unreadable_blocks)(bool only_resident);
     /* The kernel may write at the address, into a buffer that is registered with io_uring, and page
      * tables do not tell. Called beside `words`. NULL: it need not be known. */
