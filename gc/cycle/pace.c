@@ -367,9 +367,12 @@ bool pace_wants_minor(void)
            pace.promoted + nursery() < pace.headroom_of_full;
 }
 
+/* Of the first collection it is guessed. */
 bool pace_wants_cycle(void)
 {
-    return pace.options.policy == POLICY_AUTO && pace.full_mark_ns >= WORTH_CYCLE_NS;
+    bool is_first = pace.full_mark_ns == 0;
+    uint64_t expected = is_first ? (pace_goal() >> 20) * pace.cost : pace.full_mark_ns;
+    return pace.options.policy == POLICY_AUTO && expected >= WORTH_CYCLE_NS;
 }
 
 size_t pace_room_of_cycle(void)
