@@ -149,9 +149,10 @@ class TestWho:
 
     def test_a_malloc_of_the_programs_own_that_asks_ours(self, tmp_path: Path) -> None:
         own = build(tmp_path, "own", PROGRAM + OVER_GLIBCS)
-        (process,) = watch([own], **preloaded("blocks"))
-        assert process.serving.allocator == "blocks"
-        assert (process.serving.allocations or 0) >= 1000
+        for choice, name in (("blocks", "blocks"), ("next", "glibc")):
+            (process,) = watch([own], **preloaded(choice))
+            assert process.serving.allocator == name
+            assert (process.serving.allocations or 0) >= 1000
 
     def test_a_library_over_glibcs_functions_behind_ours(self, tmp_path: Path) -> None:
         """What it asks of glibc by name must not come back to it through us."""

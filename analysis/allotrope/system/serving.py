@@ -89,12 +89,14 @@ def look(thread: int) -> Serving:
                 return Serving(_own_name(published), name, allocations)
             return Serving("static", name, None)
         found, passed_on = _first_with_malloc(thread, name, published)
+        over_ours = not passed_on and (allocations or 0) >= PASSED_ON
+        if over_ours and published is not None and published.allocator == PASS_THROUGH:
+            found, passed_on = _first_with_malloc(thread, name, published, beyond=found)
     except (OSError, ValueError, OverflowError, struct.error):
         return NOT_KNOWN
     if found is None:
         return NOT_KNOWN
     is_ours = os.path.basename(found).startswith(OWN_LIBRARY)
-    over_ours = not passed_on and (allocations or 0) >= PASSED_ON
     if published is not None and published.allocator != PASS_THROUGH and (is_ours or over_ours):
         return Serving(_own_name(published), found, allocations)
     return Serving(_library_name(found, name), found, allocations if passed_on else None)
@@ -143,9 +145,10 @@ def _count(thread: int, published: Published | None) -> int | None:
 
 
 def _first_with_malloc(
-    thread: int, program: str, published: Published | None
+    thread: int, program: str, published: Published | None, beyond: str | None = None
 ) -> tuple[str | None, bool]:
-    """The file, and whether calls reach it through our library, which passes them on."""
+    """The file, and whether calls reach it through our library, which passes them on. beyond: not
+    this one."""
     passes_on = published is not None and published.allocator == PASS_THROUGH
     passed_on = False
     for name in _objects(thread):
@@ -154,7 +157,7 @@ def _first_with_malloc(
             defines = _defines_malloc(file, _identity(file))
         except (OSError, ValueError):
             continue  # the kernel's vdso, or a file that is gone
-        if not defines:
+        if not defines or (name or program) == beyond:
             continue
         if not (passes_on and os.path.basename(name).startswith(OWN_LIBRARY)):
             return name or program, passed_on
