@@ -150,16 +150,14 @@ typedef int allotrope_gc_visitor(void *argument, void *address, size_t bytes,
                                  enum allotrope_gc_state state);
 
 /* Calls `visit` for each block of the heap, in no order. First all blocks are listed, then the
- * visitor is called, without a lock: it may call malloc, free and every function here, and may end
- * the walk by an exception or by the thread's end, but not by longjmp. The list is as old as the
- * call. Blocks that other threads, or the visitor, take or free meanwhile may be told as they were
- * or as they are, so look into a block only if nobody frees it. The library's own memory is not
- * told. The list takes 16 bytes for each block.
- *   EINVAL   visit is NULL.
- *   ENOTSUP  The heap is another library's (ALLOTROPE=next).
- *   EAGAIN   The process forks just now.
- *   ENOMEM   There is no memory for the list. (Under bsd, whose heap itself needs memory to be
- *            walked, its blocks may be missing instead.) */
+ * visitor is called, without a lock: it may call malloc, free and every function here. One that
+ * does not return (an exception, longjmp, the thread's end) leaves the list behind, which is memory
+ * that nobody gives back. The list is as old as the call. Blocks that other threads, or the
+ * visitor, take or free meanwhile may be told as they were or as they are, so look into a block
+ * only if nobody frees it. The library's own memory is not told. The list takes 16 bytes for each
+ * block. EINVAL   visit is NULL. ENOTSUP  The heap is another library's (ALLOTROPE=next). EAGAIN
+ * The process forks just now. ENOMEM   There is no memory for the list. (Under bsd, whose heap
+ * itself needs memory to be walked, its blocks may be missing instead.) */
 int allotrope_gc_walk(allotrope_gc_visitor *visit, void *argument) ALLOTROPE_GC_WEAK;
 
 /* What collections have done since the process began. UINT64_MAX: not counted by this preset.

@@ -154,14 +154,13 @@ EXPORT int allotrope_gc_walk(allotrope_gc_visitor *visit, void *argument)
         frozen_end();
         return EAGAIN;
     }
-    /* The visitor may throw, and the thread be cancelled in it. */
-    __attribute__((cleanup(forget))) struct list list = {.is_whole = true};
+    struct list list = {.is_whole = true};
     allocator->walk(list_block, &list);
     operation_end();
-    if (!list.is_whole)
-        return ENOMEM;
-    visit_all(&list, visit, argument);
-    return 0;
+    if (list.is_whole)
+        visit_all(&list, visit, argument);
+    forget(&list);
+    return list.is_whole ? 0 : ENOMEM;
 }
 
 /* Statistics. */

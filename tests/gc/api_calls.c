@@ -232,42 +232,6 @@ static void threads(void)
     require_all(&met);
 }
 
-/* The thread ends in the visitor, which must leave nothing behind. */
-static int leave(void *argument, void *address, size_t bytes, enum allotrope_gc_state state)
-{
-    (void)argument, (void)address, (void)bytes, (void)state;
-    pthread_exit(NULL);
-}
-
-static void *walk_and_leave(void *unused)
-{
-    allotrope_gc_walk(leave, NULL);
-    return unused;
-}
-
-static size_t mapped_pages(void)
-{
-    size_t pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    require(file && fscanf(file, "%zu", &pages) == 1);
-    fclose(file);
-    return pages;
-}
-
-static void leaving(void)
-{
-    enum { FIRST = 20, THREADS = 200, LIST_PAGES = 256 };
-    size_t before = 0;
-    for (int i = 0; i < THREADS; i++) {
-        pthread_t thread;
-        if (i == FIRST)
-            before = mapped_pages();
-        require(pthread_create(&thread, NULL, walk_and_leave, NULL) == 0);
-        require(pthread_join(thread, NULL) == 0);
-    }
-    require(mapped_pages() < before + (THREADS - FIRST) * LIST_PAGES / 2);
-}
-
 /* Forks. */
 
 static uintptr_t complements[BLOCKS];
@@ -383,7 +347,6 @@ int main(int count, char **words)
         {"walk-ends", walk_ends},
         {"walk-without-memory", walk_without_memory},
         {"threads", threads},
-        {"leaving", leaving},
         {"forks", forks},
         {"fork-handlers", fork_handlers},
         {"forks-beside-threads", forks_beside_threads},

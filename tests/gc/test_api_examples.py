@@ -16,7 +16,7 @@ EXAMPLES = sorted((SOURCE / "examples").glob("*.c"))
 CALLS = SOURCE / "tests" / "gc" / "api_calls.c"
 CASES = (
     "arguments hidden pointer-free statistics walk walk-calls walk-ends walk-without-memory "
-    "threads leaving forks fork-handlers forks-beside-threads"
+    "threads forks fork-handlers forks-beside-threads"
 ).split()
 OURS = [under.spec for under in allocators_under_test() if under.spec]
 COLLECTORS = [
