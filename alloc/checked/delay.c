@@ -6,15 +6,28 @@
 
 #include <string.h>
 
+#include "vm/freeze.h"
 #include "vm/metadata.h"
 #include "vm/random.h"
 
 /* Every one that there is; they are never given back. A push needs no lock. */
 static struct delay *_Atomic all;
 
+static struct delay *make(void)
+{
+    bool may_go_on = operation_begin();
+    struct delay *made = may_go_on ? metadata_alloc(sizeof(struct delay)) : NULL;
+    if (may_go_on)
+        operation_end();
+    else
+        frozen_end();
+    return made;
+}
+
+/* While another thread forks there is none: nobody waits for that. The next free tries again. */
 void delay_start(void)
 {
-    struct delay *made = metadata_alloc(sizeof *made);
+    struct delay *made = make();
     if (!made)
         return;
     made->random = random_seed();

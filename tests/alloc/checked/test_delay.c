@@ -3,10 +3,12 @@
  * test_delay.c: how long a dead block waits before it is free.
  */
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "alloc/blocks/lookup.h"
 #include "alloc/checked/delay.h"
 #include "tests/unit/unit.h"
+#include "vm/fork_chain.h"
 
 enum { BYTES = 112, BLOCKS = 4000 };
 
@@ -136,6 +138,30 @@ static void look_in_child(void *own)
     require(!is_free(own)); /* the thread that forked goes on waiting */
 }
 
+static sem_t may_free;
+
+static void *free_a_first_block(void *block)
+{
+    sem_wait(&may_free);
+    delay_free(&thread_heap->bins[0], NULL);
+    return thread_heap->delay ? block : NULL;
+}
+
+/* Or the join does not come back. */
+static void test_a_threads_first_free_does_not_wait_for_the_end_of_a_fork(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *started = &may_free;
+    sem_init(&may_free, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, free_a_first_block, &may_free), 0);
+    fork_chain_prepare();
+    sem_post(&may_free);
+    pthread_join(thread, &started);
+    fork_chain_parent();
+    assert_null(started);
+}
+
 static void test_a_forked_child_frees_what_waited_in_other_threads(void **state)
 {
     (void)state;
@@ -163,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_so_many_wait_and_never_the_one_freed_last),
         cmocka_unit_test(test_how_long_a_block_waits_is_not_to_be_foreseen),
         cmocka_unit_test(test_a_thread_that_ends_leaves_nothing_waiting),
+        cmocka_unit_test(test_a_threads_first_free_does_not_wait_for_the_end_of_a_fork),
         cmocka_unit_test(test_a_forked_child_frees_what_waited_in_other_threads),
     };
     return cmocka_run_group_tests_name("delayed frees", tests, start, NULL);
