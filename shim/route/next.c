@@ -78,16 +78,18 @@ static void name_next(void)
         memcpy(output_passed_to, name, length);
 }
 
+/* Where the next malloc is libc's own, its calls are the program's, and are seen. */
 static void look_up_libc(void)
 {
     struct libc_functions libc;
     look_up(&libc.malloc, "__libc_malloc");
+    if (libc.malloc == next.malloc)
+        return;
     look_up(&libc.calloc, "__libc_calloc");
     look_up(&libc.memalign, "__libc_memalign");
     look_up(&libc.realloc, "__libc_realloc");
     look_up(&libc.free, "__libc_free");
-    bool is_another = libc.malloc != next.malloc;
-    if (is_another && libc.malloc && libc.calloc && libc.memalign && libc.realloc && libc.free)
+    if (libc.malloc && libc.calloc && libc.memalign && libc.realloc && libc.free)
         next_libc = libc;
 }
 

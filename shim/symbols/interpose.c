@@ -259,7 +259,6 @@ ALIAS(__libc_memalign, memalign);
 #define OWN(function) \
     static __typeof__(function) own_##function __attribute__((alias(#function), copy(function)))
 
-OWN(malloc);
 OWN(free);
 OWN(calloc);
 OWN(realloc);
@@ -267,7 +266,7 @@ OWN(memalign);
 
 EXPORT void *__libc_malloc(size_t size)
 {
-    return next_libc.malloc ? next_libc.malloc(size) : own_malloc(size);
+    return next_libc.malloc ? next_libc.malloc(size) : interposed_malloc(size);
 }
 
 EXPORT void __libc_free(void *block)

@@ -257,7 +257,6 @@ def compare_allocators(
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         run = suite_run(suite_file, state_file, only, specs, baseline, settings, cluster)
-        _check_gate_of_suite(gate, run.settings)
         return compare_suite(run, resume, files, gate, cluster)
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
@@ -269,20 +268,21 @@ def compare_allocators(
     if vary:
         return compare_varied(context, command, vary, specs, baseline, settings, files, gate)
     plan = planned(specs, baseline, builds, command, server, settings)
-    _check_gate(gate, plan, settings["rounds"] or JUDGED_ROUNDS)
+    rounds = settings["rounds"] or JUDGED_ROUNDS
+    _check_gate(gate, plan.allocators, plan.baseline, rounds, plan.server is not None)
     return compare_command(plan, witness, files, gate)
 
 
-def _check_gate(gate: Sequence[Condition], plan: Plan, rounds: int) -> None:
-    chosen = [one.spec for one in plan.allocators]
+def _check_gate(
+    gate: Sequence[Condition],
+    contenders: Sequence[Allocator],
+    baseline: int,
+    rounds: int,
+    server: bool = False,
+) -> None:
+    chosen = [one.spec for one in contenders]
     check_conditions(gate, chosen, rounds)
-    check_quantities(gate, chosen, chosen[plan.baseline], plan.server is not None)
-
-
-def _check_gate_of_suite(gate: Sequence[Condition], settings: Settings) -> None:
-    chosen = [one.spec for one in settings.allocators]
-    check_conditions(gate, chosen, settings.rounds)
-    check_quantities(gate, chosen, chosen[settings.baseline], False)
+    check_quantities(gate, chosen, chosen[baseline], server)
 
 
 def planned(
@@ -410,8 +410,7 @@ def _show_gate(console: Console, judgements: Sequence[Judgement]) -> None:
 
 def judge_suite_again(source: str, document: Document, gate: Sequence[Condition]) -> int:
     with made_from(source):
-        specs = [one["spec"] for one in document["allocators"]]
-        check_conditions(gate, specs, document["rounds"])
+        check_conditions(gate, [one["spec"] for one in document["allocators"]], document["rounds"])
         judged = judge_programs(gate, document)
     _show_gate_of_suite(terminal(), judged)
     return suite_status(judged)
@@ -471,7 +470,6 @@ def compare_varied(
             folder,
             settings["ignore_failure"],
         )
-        _check_gate_of_suite(gate, run.settings)
         return compare_suite(run, False, files, gate)
 
 
@@ -532,6 +530,8 @@ def compare_suite(
     cluster: ClusterChoice | None = None,
 ) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
+    asked = run.settings
+    _check_gate(gate, asked.allocators, asked.baseline, asked.rounds)
     outputs = Outputs(files, [str(run.suite.file)], {"--state": str(run.state)})
     whole = True
     if cluster is not None:

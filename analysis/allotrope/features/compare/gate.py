@@ -262,12 +262,17 @@ def unfit_result(results: Mapping[str, Any], specs: Sequence[str]) -> str | None
 def _judgement(condition: Condition, spec: str, key: str, interval: Estimate | None) -> Judgement:
     who = f" ({spec})" if condition.subject.startswith(f"{ANY}.") else ""
     if interval is None:
-        line = f"{condition.text}{who}: there are no figures, which is a failure"
-        return Judgement(condition.text, spec, True, line)
+        return without_figures(condition, spec, who)
     met = condition.meets(interval)
     words = {True: "yes, failed", False: "no", None: "not decided; more --rounds would tell"}[met]
     line = f"{condition.text}{who}: {words}: {_figure(condition, key, interval)}"
     return Judgement(condition.text, spec, met, line)
+
+
+def without_figures(condition: Condition, spec: str, who: str = "", why: str = "") -> Judgement:
+    """Nobody can say that the condition is not met."""
+    line = f"{condition.text}{who}: there are no figures{why}, which is a failure"
+    return Judgement(condition.text, spec, True, line)
 
 
 def _figure(condition: Condition, key: str, interval: Estimate) -> str:

@@ -265,10 +265,11 @@ def document(lives: Lives, path: str) -> dict[str, Any]:
     handed = lives.freed & (lives.objects["born_thread"] != lives.objects["died_thread"])
     curves = []
     for clock, name in (("bytes", "bytes"), ("clock", lives.clock)):
+        least = resolution(lives) if name == "nanoseconds" else 0
         for weight in ("objects", "bytes"):
             curve = survival(lives, clock, weight)
             longest = float(curve.ages[-1]) if len(curve.ages) else 0.0
-            steps = age_steps(name, longest, resolution(lives) if name == "nanoseconds" else 0)
+            steps = age_steps(name, longest, least)
             curves.append(
                 {
                     "clock": name,

@@ -4,7 +4,7 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import counted, enumerate_names
-from ..compare.gate import Condition, Judgement, judge
+from ..compare.gate import Condition, Judgement, judge, without_figures
 
 Document = Mapping[str, Any]
 SKIPPED = "skipped"  # the status of a program that was left out
@@ -25,11 +25,8 @@ def judge_programs(
         elif entry["status"] == SKIPPED:
             found[name] = []
         else:
-            reason = f"there are no figures ({entry['reason'] or entry['status']})"
-            found[name] = [
-                Judgement(one.text, one.subject, True, f"{one.text}: {reason}, which is a failure")
-                for one in conditions
-            ]
+            why = f" ({entry['reason'] or entry['status']})"
+            found[name] = [without_figures(one, one.subject, why=why) for one in conditions]
     return found
 
 

@@ -23,9 +23,8 @@ CLASSIC = (SUNOS, "knuth:classic", "bsd:classic", "gnu:classic")
 DEFAULT = ("cartesian", "knuth", "bsd", "gnu")
 MODERN = ("glibc", "jemalloc", "mimalloc", "tcmalloc", "blocks")
 PEERS = MODERN[:4]  # under which unoptimised programs run: the paper's advice, of today's mallocs
-SIMULATED = MODERN[
-    :1
-]  # of today's explicit allocators; a run of the simulators takes half a minute
+# Of today's explicit allocators; a run of the simulators takes half a minute.
+SIMULATED = MODERN[:1]
 LIBGC, LIBGC_INCREMENTAL = "libgc", "libgc:incremental"
 COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC, LIBGC_INCREMENTAL)
 # The same collector as the second, with what the paper predicts; gc:classic has no generations.
@@ -45,7 +44,6 @@ FACTOR_RUNS = 3
 # So many rounds at most: with a heap of today's size a round takes minutes; and of programs that no
 # claim speaks of an interval needs no more.
 MOST_ROUNDS = {"large": 3, "today": 7, "switch": 7}
-LARGE_ROUNDS = MOST_ROUNDS["large"]
 
 # What the paper simulates, a block of today direct-mapped for misses by cause, and in 8 ways.
 LOCALITY_OPTIONS = ("--page-size=4096,8192", "--block=32:1,64:8", "--causes")

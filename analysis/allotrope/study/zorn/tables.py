@@ -26,9 +26,9 @@ from .plan import (
     DEFAULT,
     FACTORS,
     GENERATIONS,
-    LARGE_ROUNDS,
     LIBGC,
     MODERN,
+    MOST_ROUNDS,
     SIMULATED,
     VARIANTS,
 )
@@ -393,8 +393,8 @@ def large_table(results: Results) -> Sheet:
         "large",
         "Programs of the study with heaps of today's size",
         "The same programs as in Table 3, with 100 MB and more that was not freed. CPU time as a "
-        f"ratio to SunOS's, of at most {LARGE_ROUNDS} rounds, so that least and greatest stand "
-        "behind it; in brackets CPU seconds, and the heap's high-water mark.",
+        f"ratio to SunOS's, of at most {MOST_ROUNDS['large']} rounds, so that least and greatest "
+        "stand behind it; in brackets CPU seconds, and the heap's high-water mark.",
         pairs,
         cell,
         None,
