@@ -56,7 +56,7 @@ def test_one_round_is_no_rounds(real: Command, tmp_path: Path) -> None:
 
 
 def test_a_scan_runs_here_and_is_written_as_a_suite(real: Command, tmp_path: Path) -> None:
-    words = ["--rounds", "2", "-a", "glibc", "--json", str(tmp_path / "json")]
+    words = ["--rounds", "2", "-a", "glibc", "--json", "json", "--markdown", "md"]
     script = "echo {n} $HERE >>trace"
     environment = {"HERE": "mine"}
     done = real.run(
@@ -72,7 +72,10 @@ def test_a_scan_runs_here_and_is_written_as_a_suite(real: Command, tmp_path: Pat
     document = json.loads((tmp_path / "json").read_text())
     assert document["title"] == "n=1,2"
     assert [one["name"] for one in document["programs"]] == ["n=1", "n=2"]
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["json", "trace"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["json", "md", "trace"]
+    table = (tmp_path / "md").read_text()
+    assert "| n=1 | 1.00 |\n| n=2 | 1.00 |" in table
+    assert "**Not decided:** " in table
 
 
 @pytest.mark.parametrize(

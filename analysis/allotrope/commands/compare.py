@@ -76,7 +76,7 @@ from .words import (
 )
 
 
-# For --html, --json and --csv of a suite, too.
+# For --html, --json, --csv and --markdown of a suite, too.
 WRITTEN = {
     "--json": "write everything as JSON (- is stdout)",
     "--html": "write a page with pictures",
@@ -432,7 +432,7 @@ def as_comparison(file: str, document: Any) -> dict[str, Any]:
 WITHOUT_SUITE = ("only", "state_file", "resume", "cluster")
 # Options of one command, and what serves instead of them in a suite.
 FOR_ONE_COMMAND = dict.fromkeys(
-    ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
+    ("hyperfine_json_file", "witness", "latency", "until", "most_rounds")
     + ("threshold", "builds", "duet"),
     "it is for one command; name one instead",
 )
@@ -545,6 +545,7 @@ def compare_suite(
             "--json": lambda: suite_output.as_json(document),
             "--html": lambda: as_html(suite_page(document)),
             "--csv": lambda: suite_output.as_csv(document),
+            "--markdown": lambda: suite_output.as_markdown(document),
         },
         lambda: show_suite(terminal(stderr=outputs.takes_stdout), document, judged),
     )
@@ -566,16 +567,9 @@ def suite_status(judged: Mapping[str, Sequence[Judgement]]) -> int:
 def show_suite(
     console: Console, document: Document, judged: Mapping[str, Sequence[Judgement]]
 ) -> None:
-    for rows, title in (
-        (suite_output.means_rows(document), "Geometric means of the ratios to the baseline"),
-        (suite_output.program_rows(document, "cpu_seconds"), "CPU by program"),
-        (suite_output.program_rows(document, "memory_bytes"), "Peak memory by program"),
-    ):
+    for title, rows in suite_output.tables(document):
         print_in_parts(console, rows, title)
     print_wrapped(console, f"{suite_output.mark_legend()}.")
-    who = suite_output.served_rows(document)
-    if who[1:]:
-        print_in_parts(console, who, "Served by (allocations of the command with most CPU)")
     say(console, suite_output.recommend_suite(document))
     _show_gate_of_suite(console, judged)
 

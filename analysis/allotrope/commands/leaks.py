@@ -124,7 +124,8 @@ def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tupl
     if found is None:
         raise UserError(
             f"{command[0]}: no process of the command reported its leaks; that is done at exit, so "
-            f"not by one that ends by a signal, _exit or exec (it {ending(status)})",
+            "not by one that is linked statically, or ends by a signal, _exit or exec (it "
+            f"{ending(status)})",
             status or 1,
         )
     if found.allocations == 0:

@@ -4,6 +4,7 @@
 import os
 import re
 import textwrap
+from typing import Collection, Sequence
 
 WIDTH_WITHOUT_TERMINAL = 100
 LEAST_WIDTH = 40
@@ -29,3 +30,12 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 def printable(text: str) -> str:
     """Bytes that a terminal may obey are shown as hexadecimal, but for the ends of lines."""
     return re.sub(r"[\x00-\t\v-\x1f\x7f-\x9f]", lambda byte: f"\\x{ord(byte[0]):02x}", text)
+
+
+def markdown_table(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Lines of a table in GitHub's Markdown, header first. left: the columns of words; figures are
+    set at the right."""
+    edge = ["---" if column in left else "---:" for column in range(len(rows[0]))]
+    cells = ([cell.replace("|", r"\|") or " " for cell in row] for row in rows)
+    header, *others = (f"| {' | '.join(row)} |" for row in cells)
+    return [header, f"|{'|'.join(edge)}|", *others]

@@ -11,6 +11,7 @@ from rich.console import Console
 from ...output import files
 from ...output.sentences import Sentence
 from ...output.terminal import columns_that_fit, print_table, print_wrapped, table_width
+from ...output.text import markdown_table
 from ...output.units import (
     format_bytes,
     format_count,
@@ -319,22 +320,16 @@ def _what_went_wrong(comparison: Comparison) -> list[str]:
 
 def as_markdown(comparison: Comparison, advice: Sequence[Sentence] = ()) -> str:
     rows = table_rows(comparison)
-    lines = [f"`{shlex.join(comparison.plan.command)}`", "", *_markdown_table(rows)]
+    table = markdown_table(rows, left=(0, len(rows[0]) - 1))
+    lines = [f"`{shlex.join(comparison.plan.command)}`", "", *table]
     load = load_rows(comparison) if comparison.plan.server else []
     if load[1:]:
-        lines += ["", "What the load said:", "", *_markdown_table(load)]
+        lines += ["", "What the load said:", "", *markdown_table(load, (0, 1, 4))]
     for sentence in advice:
         lines += ["", f"**{sentence.title}:** {sentence.text}"]
     for line in legend(comparison, rows[0]):
         lines += ["", line]
     return "\n".join(lines) + "\n"
-
-
-def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Figures at the right, but for the first column and the last."""
-    edge = "|---|" + "---:|" * (len(rows[0]) - 2) + "---|"
-    header, *others = ("| " + " | ".join(row) + " |" for row in rows)
-    return [header, edge, *others]
 
 
 def _least_wanted(comparison: Comparison, statuses: Sequence[str]) -> list[int]:

@@ -54,7 +54,7 @@ def headline(found: Leaks) -> str:
             among = counted(found.allocations, "allocation")
             served = f"{among} of {whose}, which {found.about['allocator']} served"
         return f"no leaks among {served}: all that was not freed can be reached."
-    text = f"{in_words(direct)} leaked: not freed, and nothing reaches them"
+    text = f"{in_words(direct)} leaked: not freed, and out of reach"
     if indirect.blocks:
         text += f"; {in_words(indirect)} more that only leaks lead to"
     return text + "."

@@ -7,6 +7,7 @@ from typing import Any, Mapping, Sequence
 
 from ...output import files
 from ...output.sentences import Sentence, counted, enumerate_names, too_few_rounds
+from ...output.text import markdown_table
 from ...output.units import format_percent, format_ratio
 from ...statistics.intervals import (
     JUDGED_CONFIDENCE,
@@ -480,6 +481,29 @@ def _cell(result: Mapping[str, Any], key: str) -> str:
         return "–" if result["status"] == "ok" else str(result["status"])
     told = summary.get("verdict") in (Outcome.BETTER, Outcome.WORSE)
     return f"{summary['ratio']:.2f}{'*' if told else ''}"
+
+
+def tables(document: Document) -> list[tuple[str, list[list[str]]]]:
+    """Each with its title; the last only where it is known who served."""
+    found = [
+        ("Geometric means of the ratios to the baseline", means_rows(document)),
+        ("CPU by program", program_rows(document, "cpu_seconds")),
+        ("Peak memory by program", program_rows(document, "memory_bytes")),
+    ]
+    who = served_rows(document)
+    if who[1:]:
+        found.append(("Served by (allocations of the command with most CPU)", who))
+    return found
+
+
+def as_markdown(document: Document) -> str:
+    lines = [f"**{document['title']}**", ""]
+    for title, rows in tables(document):
+        lines += [f"{title}:", "", *markdown_table(rows), ""]
+    lines += [f"{mark_legend()}.", ""]
+    for sentence in recommend_suite(document):
+        lines += [f"**{sentence.title}:** {sentence.text}", ""]
+    return "\n".join(lines)
 
 
 def as_csv(document: Document) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Mapping, Sequence
 
+from ...output.text import markdown_table
 from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate
 from ...statistics.verdicts import Standing
 from .. import report as frame
@@ -277,8 +278,5 @@ def as_markdown(report: Report) -> str:
     lines = []
     for sheet in [*report.tables, *(one for one in report.beyond if one.name in IN_MARKDOWN)]:
         lines += [f"**{sheet.title}.** {sheet.caption}", ""]
-        lines.append("| " + " | ".join(cell or " " for cell in sheet.header) + " |")
-        lines.append("|---" * sheet.text_columns + "|--:" * (len(sheet.header) - 1) + "|")
-        lines += ["| " + " | ".join(row) + " |" for row in sheet.rows]
-        lines.append("")
+        lines += [*markdown_table([sheet.header, *sheet.rows], range(sheet.text_columns)), ""]
     return "\n".join(lines)

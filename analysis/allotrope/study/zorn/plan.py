@@ -99,11 +99,9 @@ class Extent:
                 ("unoptimised", CLASSIC + PEERS),
                 ("collected", COLLECTORS),
             ]
-        elif program.row == "large":
+        elif program.row in ("large", "today"):
             pairs = [("optimised", CLASSIC + MODERN), ("collected", COLLECTORS)]
-        elif program.row == "today":
-            pairs = [("optimised", CLASSIC + MODERN), ("collected", COLLECTORS[:3])]
-            if "unoptimised" in program.forms:
+            if program.row == "today" and "unoptimised" in program.forms:
                 pairs.insert(1, ("unoptimised", ("cartesian:classic", "bsd:classic")))
         else:
             both = ("cartesian:classic", "bsd:classic", "glibc")
