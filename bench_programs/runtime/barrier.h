@@ -5,7 +5,7 @@
  * The compiler chooses: -DBARRIER=BARRIER_CARDS -DCARD_BYTES=512, for example. A barrier is the
  * instructions behind the store:
  *
- *     BARRIER_PLAIN      none: the page tables see the store (pages, dirty, oracle)
+ *     BARRIER_PLAIN      none: the page tables see the store (pages, kernel, oracle)
  *     BARRIER_CARDS      card_table[slot / CARD_BYTES] = 0
  *     BARRIER_REMSETS    if (!is_integer(v) && !is_young(object) && is_young(v)) remember(slot)
  *

@@ -25,6 +25,7 @@ enum { TENURE_AGE = 1, RUNTIME_PAGE = 4096 };
 struct heap {
     uintptr_t young, young_bytes; /* the first semispace; bytes of one */
     uintptr_t space, top, limit;  /* the current semispace: start, first free byte, end */
+    uintptr_t survivors_end;      /* below: copies, which do not lie in the order of their ages */
     uintptr_t old_top, old_end;
     uint64_t *object_starts;
     uint64_t store_checks, promoted_bytes, survived_bytes;

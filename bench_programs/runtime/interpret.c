@@ -153,11 +153,12 @@ static void activate(value method, size_t arguments)
 }
 
 /* A frame that is the newest object is freed when it returns: whatever could refer to it, a block
- * or a frame, would be newer. */
+ * or a frame, would be newer. Not so a copy: a scavenge leaves objects in another order. */
 static void free_newest(struct object *frame)
 {
-    if ((uintptr_t)frame + bytes_used(frame) == heap.top)
-        heap.top = (uintptr_t)frame;
+    uintptr_t start = (uintptr_t)frame;
+    if (start >= heap.survivors_end && start + bytes_used(frame) == heap.top)
+        heap.top = start;
 }
 
 static void resume(value frame, value result)

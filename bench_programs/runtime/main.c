@@ -3,7 +3,7 @@
  * main.c: runs a program of the small language under the barrier that this binary has, and writes
  * one line of JSON: what the program answers, how long each phase took, what was counted.
  *
- *     barrier-cards-512 kernel.st destroy.st [NAME=NUMBER]... [file=NAME]
+ *     run-cards-512 kernel.st destroy.st [NAME=NUMBER]... [file=NAME]
  *
  * The last source file has a class Main with a method run:, whose argument is the scale.
  */

@@ -58,7 +58,7 @@ struct policy_counters {
     uint64_t remembered; /* entries of the remembered set that scavenges began with, added up */
     uint64_t dirty;      /* cards or pages, likewise */
     uint64_t traps;
-    uint64_t unprotected; /* pages that the collector unprotected, since it wrote to them */
+    uint64_t unprotected; /* clean pages that the collector wrote to itself */
     uint64_t refused;     /* times the system could not unprotect a page, so all were */
 };
 extern struct policy_counters policy_counters;

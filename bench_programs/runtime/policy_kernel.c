@@ -39,8 +39,11 @@ static void look(void)
     bookkeeping_end(start);
 }
 
+static uintptr_t end_before; /* of the pages in use when the scavenge began: protected or dirty */
+
 void policy_visit_roots(slot_visitor *visit)
 {
+    end_before = end_in_use();
     look();
     struct dirty_run run = {heap_old_start, end_in_use()};
     for (; dirty_next_run(DIRTY_GENERATIONS, &run);
@@ -51,6 +54,26 @@ void policy_visit_roots(slot_visitor *visit)
 #endif
     }
     remembered_visit(visit);
+}
+
+/* The fault of the collector's own first write to a page is no search for roots either: it is taken
+ * here, as policy_pages.c unprotects the page here. */
+static void fault_for_collector(uintptr_t page)
+{
+    uint64_t start = bookkeeping_begin();
+    volatile char *first = (char *)page;
+    *first = *first;
+    dirty_set(page, page + RUNTIME_PAGE);
+    policy_counters.unprotected++;
+    bookkeeping_end(start);
+}
+
+void policy_before_write(uintptr_t start, uintptr_t end)
+{
+    uintptr_t page = start & ~(uintptr_t)(RUNTIME_PAGE - 1);
+    for (; page < end && page < end_before; page += RUNTIME_PAGE)
+        if (!dirty_page(DIRTY_GENERATIONS, page))
+            fault_for_collector(page);
 }
 
 /* The world is one thread, and it stands here: what the scavenge wrote is no news. */

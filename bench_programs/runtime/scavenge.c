@@ -151,7 +151,7 @@ static void flip(void)
     if (scavenges.verify)
         memset((void *)heap.space, 0xfd, heap.young_bytes);
     heap.space = state.to_start;
-    heap.top = state.to_top;
+    heap.top = heap.survivors_end = state.to_top;
     heap.limit = heap.space + heap.young_bytes;
 }
 
