@@ -551,7 +551,7 @@ def test_the_page_has_its_labels(study: tuple[Path, str]) -> None:
     assert "a picture" not in page  # nor of what today was not measured
     assert "https://" not in page and "http://" not in page.replace("http://www.w3.org/", "")
     text = (study[0] / "study.md").read_text()
-    assert "| roots, 1993 |  | 19% | 542% | 153% | 64% | 58% | 93% | 138% | not measured |" in text
+    assert "| roots, 1993 |   | 19% | 542% | 153% | 64% | 58% | 93% | 138% | not measured |" in text
 
 
 def test_a_whole_page_opens_and_prints(tmp_path: Path, browser: Browser) -> None:  # noqa: F811

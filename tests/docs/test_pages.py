@@ -25,7 +25,8 @@ def made() -> str:
 @pytest.mark.parametrize("name", [file.stem for file in RESULTS])
 def test_every_result_has_its_page(made: str, name: str) -> None:
     pages = BUILD / "docs" / "pages"
-    page = pages / name / "study.html" if name.endswith("-study") else pages / f"{name}.html"
+    is_study = name.endswith(("-study", "-barriers"))
+    page = pages / name / "study.html" if is_study else pages / f"{name}.html"
     text = page.read_text()
     assert text.startswith("<!doctype html>") and text.rstrip().endswith("</html>")
 
