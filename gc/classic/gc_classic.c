@@ -578,6 +578,7 @@ static void more_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "live_bytes", driver->live_bytes);
     visit(argument, "gc", "live_objects", classic->live_objects);
     visit(argument, "gc", "root_bytes", driver->root_bytes + driver->root_indirect_bytes);
+    utilisation_visit(driver->utilisation, visit, argument);
 }
 
 const struct allocator gc_classic = {

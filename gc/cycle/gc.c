@@ -870,6 +870,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     if (concurrent_is_on())
         visit_cycles(visit, argument, statistics);
     visit_histogram(visit, argument, driver->pauses);
+    utilisation_visit(driver->utilisation, visit, argument);
 }
 
 const struct allocator gc_default = {

@@ -23,7 +23,9 @@
 #include "vm/syscall.h"
 #include "vm/window.h"
 
-enum { STACK_BYTES = 64 << 10 };
+/* Of one mapping: the stack that collections run on, a page for own_memory, what utilisation.h
+ * remembers. */
+enum { STACK_BYTES = 64 << 10, STOPS_OFFSET = STACK_BYTES + PAGE_BYTES };
 
 /* So many collections given up one after the other are no accident. */
 enum { HOPELESS = 3 };
@@ -46,9 +48,11 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
         return false;
     driver->process = SYSCALL_0(SYS_getpid);
     driver->ended_ns = monotonic_ns();
-    driver->stack = private_memory_map(STACK_BYTES + PAGE_BYTES);
-    if (driver->stack)
+    driver->stack = private_memory_map(STOPS_OFFSET + sizeof(struct utilisation));
+    if (driver->stack) {
         own_memory_init(driver);
+        driver->statistics.utilisation = (struct utilisation *)(driver->stack + STOPS_OFFSET);
+    }
     driver->has_protection_keys = has_protection_keys();
     driver->available = driver->stack && process_open() && stop_init() && roots_init();
     return driver->available;
@@ -110,6 +114,7 @@ static void account(struct collection_driver *driver, const struct times *times)
     count_roots(statistics, &driver->current.roots);
     note_times(&driver->current, times);
     count_times(statistics, &driver->current);
+    utilisation_add(statistics->utilisation, times->begun, times->resumed);
     driver->current.reclaimed = true;
     driver->current.ran_ns = times->begun - driver->ended_ns;
     if (!driver->current.first_stop)
@@ -119,8 +124,10 @@ static void account(struct collection_driver *driver, const struct times *times)
 
 static void give_up(struct collection_driver *driver, uint64_t *counter, uint64_t begun_ns)
 {
+    uint64_t ended_ns = monotonic_ns();
     ++*counter;
-    driver->statistics.given_up_ns += monotonic_ns() - begun_ns;
+    driver->statistics.given_up_ns += ended_ns - begun_ns;
+    utilisation_add(driver->statistics.utilisation, begun_ns, ended_ns);
     atomic_fetch_add(&driver->failures, 1);
 }
 

@@ -43,6 +43,7 @@
 
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
+#include "gc/world/utilisation.h"
 
 /* Pauses by the logarithm of their microseconds: bucket i counts those in [2^i, 2^(i+1)) us. */
 enum { PAUSE_BUCKETS = 24 };
@@ -53,6 +54,7 @@ struct collection_statistics {
     _Atomic uint64_t unavailable;                     /* the same, before any lock was taken */
     uint64_t given_up_ns; /* for which the program stood, and nothing was reclaimed */
     uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
+    struct utilisation *utilisation; /* of all stops, also those given up; NULL: there are none */
     uint64_t cpu_ns; /* of the pauses: what the whole process ran */
     uint64_t stop_ns, longest_stop_ns, root_ns, mark_ns, sweep_ns;
     uint64_t root_bytes, root_indirect_bytes, root_mappings;

@@ -20,7 +20,7 @@ from typing import Any, Sequence
 import jsonschema
 import pytest
 from allotrope.features.compare import page as compare_page
-from allotrope.features.compare.collector import collections_line
+from allotrope.features.compare.collector import collections_line, least_running
 from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
@@ -844,10 +844,23 @@ def test_a_collector_need_not_count_causes(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(account))
     heap = read_accounts(tmp_path)
     assert heap is not None
-    assert heap["collector"] == counted | {"causes": {}, "pauses": {}, "given_up": {}}
+    assert heap["collector"] == counted | {
+        "causes": {},
+        "pauses": {},
+        "given_up": {},
+        "stopped": {},
+    }
     document = {"results": [{"spec": "gc:classic", "heap": heap}]}
     [section] = compare_page.collector_sections(document, "x")
-    assert section.tables[0].rows[0][:6] == ["gc:classic", "3", "–", "–", "9 ns", "5 ns"]
+    assert section.tables[0].rows[0][:7] == ["gc:classic", "3", "–", "–", "9 ns", "5 ns", "–"]
+
+
+def test_the_least_that_a_program_ran_is_told_by_window() -> None:
+    stopped = {"longest_in_1_ms_ns": 1_000_000, "longest_in_10_ms_ns": 2_500_000}
+    assert least_running({"stopped": stopped}) == ""
+    stopped["longest_in_100_ms_ns"] = 4_000_000
+    assert least_running({"stopped": stopped}) == "0%, 75%, 96%"
+    assert least_running({}) == ""
 
 
 def test_no_account_is_none(tmp_path: Path) -> None:

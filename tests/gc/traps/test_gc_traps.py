@@ -298,6 +298,9 @@ def test_statistics_count_what_was_done(tmp_path: Path) -> None:
     assert sum(gc["gc_pauses"].values()) == 2
     assert sum(gc["gc_given_up"].values()) == 0
     assert 0 < gc["gc"]["stop_ns"] <= gc["gc"]["pause_ns"]
+    in_1, in_10, in_100 = (gc["gc_stopped"][f"longest_in_{n}_ms_ns"] for n in (1, 10, 100))
+    assert 0 < in_1 <= in_10 <= in_100 <= gc["gc"]["pause_ns"] + gc["gc"]["given_up_ns"]
+    assert in_100 >= min(gc["gc"]["longest_pause_ns"], 100_000_000)
     assert gc["gc"]["pause_ns"] / 2 <= gc["gc"]["longest_pause_ns"] < gc["gc"]["pause_ns"]
 
 
@@ -309,6 +312,7 @@ def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
     assert gc["gc_given_up"]["thread_does_not_stop"] == 1
     assert "gc_pauses" not in gc and gc["gc"]["pause_ns"] == 0
     assert gc["gc"]["given_up_ns"] >= 100_000_000  # which it has to answer
+    assert gc["gc_stopped"]["longest_in_100_ms_ns"] == 100_000_000
 
 
 @pytest.mark.parametrize("spec", ("gc:free=ignore", "gc:free=ignore,leaks=collect"))

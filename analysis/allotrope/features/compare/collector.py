@@ -36,3 +36,16 @@ def given_up_in_words(collector: Mapping[str, Any]) -> str:
     reasons = causes_in_words(collector["given_up"])
     stood = collector.get("given_up_ns", 0)
     return f"{reasons} ({format_nanoseconds(stood)})" if stood else reasons
+
+
+def least_running(collector: Mapping[str, Any]) -> str:
+    """The minimum mutator utilisation: the least share of any so many milliseconds in a row in
+    which the world was not stopped. Empty where it was not kept."""
+    stopped = collector.get("stopped") or {}
+    shares = []
+    for milliseconds in (1, 10, 100):
+        longest = stopped.get(f"longest_in_{milliseconds}_ms_ns")
+        if longest is None:
+            return ""
+        shares.append(f"{max(0.0, 1 - longest / (milliseconds * 1e6)):.0%}")
+    return ", ".join(shares)

@@ -832,5 +832,6 @@ def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
     causes and pauses."""
     if "gc" not in account:
         return None
-    groups = {name: account.get(f"gc_{name}", {}) for name in ("causes", "pauses", "given_up")}
+    names = ("causes", "pauses", "given_up", "stopped")
+    groups = {name: account.get(f"gc_{name}", {}) for name in names}
     return {**account["gc"], **groups}

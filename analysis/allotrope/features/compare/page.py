@@ -21,7 +21,7 @@ from ...statistics.verdicts import THRESHOLD
 from ...system.native import by_power
 from ..latency.page import latency_sections
 from . import served
-from .collector import causes_in_words, given_up_in_words
+from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
 from .recommendation import recommend
 from .server_page import (
@@ -440,6 +440,7 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
             given_up_in_words(gc),
             format_nanoseconds(gc["pause_ns"]),
             format_nanoseconds(gc["longest_pause_ns"]),
+            least_running(gc) or "–",
             _if_known(gc, "longest_stop_ns", format_nanoseconds),
             _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"),
             _spent(gc, "mark_ns", "marked_bytes"),
@@ -449,7 +450,7 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
         for _, one, gc in known
     ]
     header = ["allocator", "collections", "why", "given up", "paused in all", "longest pause"]
-    header += ["longest to stop", "reading roots", "marking", "marked", "reclaimed"]
+    header += ["least running in 1, 10, 100 ms", "longest to stop", "reading roots", "marking", "marked", "reclaimed"]
     pauses = [(place, one["spec"], gc["pauses"]) for place, one, gc in known if gc["pauses"]]
     idle = [one["spec"] for _, one, gc in known if not gc["collections"]]
     paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []
