@@ -450,7 +450,14 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
         for _, one, gc in known
     ]
     header = ["allocator", "collections", "why", "given up", "paused in all", "longest pause"]
-    header += ["least running in 1, 10, 100 ms", "longest to stop", "reading roots", "marking", "marked", "reclaimed"]
+    header += [
+        "least running in 1, 10, 100 ms",
+        "longest to stop",
+        "reading roots",
+        "marking",
+        "marked",
+        "reclaimed",
+    ]
     pauses = [(place, one["spec"], gc["pauses"]) for place, one, gc in known if gc["pauses"]]
     idle = [one["spec"] for _, one, gc in known if not gc["collections"]]
     paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []

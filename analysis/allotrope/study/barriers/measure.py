@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 from pathlib import Path
 from typing import Any, Sequence
@@ -18,6 +17,7 @@ from ...system.places import PLACES
 from .plan import (
     KINDS,
     LOOP_MILLIONS,
+    LOOP_TURNS,
     LOOPS,
     ORACLE,
     PAGES,
@@ -83,40 +83,58 @@ def _record(workload: Workload, folder: Path) -> str | None:
 def measure_round(
     workload: Workload, barriers: Sequence[str], number: int, order: str, folder: Path
 ) -> Result:
-    """Every barrier once, in the order of a comparison's rounds."""
-    found: Result = {}
-    for place in order_of_round(number, len(barriers)):
-        barrier = barriers[place]
-        words = _words(workload, barrier, order)
-        if barrier == ORACLE:
-            record = _record(workload, folder)
-            if record is None:
-                found[barrier] = {"failure": "a run with traps could not write what it found"}
+    """Every barrier workload.runs times, in as many turns; each turn has another of the orders of a
+    comparison's rounds."""
+    commands = {one: _words(workload, one, order) for one in barriers}
+    runs: dict[str, list[Result]] = {one: [] for one in barriers}
+    loads = {}
+    for turn in range(workload.runs):
+        for place in order_of_round(number * workload.runs + turn, len(barriers)):
+            barrier = barriers[place]
+            if _failed(runs[barrier]):
                 continue
-            words.append(record)
-        load = round(os.getloadavg()[0], 2)
-        runs = [run(words, _patience(workload)) for _ in range(workload.runs)]
-        found[barrier] = _middle(runs) | {"load": load}
+            loads.setdefault(barrier, round(os.getloadavg()[0], 2))
+            runs[barrier].append(_run(workload, barrier, commands[barrier], folder))
+    found = {one: _least(runs[one]) | {"load": loads[one]} for one in barriers}
     return {"order": order or "-order1", "barriers": found}
 
 
-def _middle(runs: Sequence[Result]) -> Result:
-    """The median of each phase. What was counted must be the same in all."""
-    failed = next((one for one in runs if "failure" in one), None)
-    if failed is not None:
+def _run(workload: Workload, barrier: str, words: Sequence[str | Path], folder: Path) -> Result:
+    if barrier != ORACLE:
+        return run(words, _patience(workload))
+    record = _record(workload, folder)
+    if record is None:
+        return {"failure": "a run with traps could not write what it found"}
+    return run([*words, record], _patience(workload))
+
+
+def _least(runs: Sequence[Result]) -> Result:
+    """The least time of each phase. What was counted must be the same in all runs."""
+    if failed := _failed(runs):
         return failed
-    times = [one["ns"] for one in runs]
     counts = [{key: one[key] for key in one if key != "ns"} for one in runs]
     if any(each != counts[0] for each in counts):
         return {"failure": "runs of the same program counted differently"}
-    middle = {phase: statistics.median(each[phase] for each in times) for phase in times[0]}
-    return counts[0] | {"ns": middle}
+    return counts[0] | {"ns": _each_least([one["ns"] for one in runs])}
+
+
+def _failed(runs: Sequence[Result]) -> Result | None:
+    return next((one for one in runs if "failure" in one), None)
+
+
+def _each_least(runs: Sequence[Result]) -> Result:
+    return {name: min(one[name] for one in runs) for name in runs[0]}
 
 
 def loops(order: str) -> Result:
-    """Nanoseconds of a store, the loop's included, by barrier and kind."""
-    stores = str(LOOP_MILLIONS)
-    return {one: run([loop(one, order), stores], LEAST_PATIENCE) for one in LOOPS}
+    """By barrier and kind, nanoseconds of a store, the loop's included; the least of LOOP_TURNS."""
+    words = {one: [loop(one, order), str(LOOP_MILLIONS)] for one in LOOPS}
+    turns = [{one: run(words[one], LEAST_PATIENCE) for one in LOOPS} for _ in range(LOOP_TURNS)]
+    found: Result = {}
+    for one in LOOPS:
+        runs = [turn[one] for turn in turns]
+        found[one] = _failed(runs) or _each_least(runs)
+    return found
 
 
 def instructions(barrier: str) -> Result:

@@ -118,9 +118,10 @@ def limits(results: Results) -> list[str]:
     wanted = "" if quiet else " (30 and a quiet machine were wanted)"
     orders = len(results.orders())
     found = [
-        f"{rounds} rounds{wanted}; {load}. Each round runs every barrier once, in "
-        f"{f'one of {orders} link orders' if orders != 1 else 'the same link order'}. Time is "
-        "elapsed, as in the paper, so what others take of the processor is in it.",
+        f"{rounds} rounds{wanted}; {load}. Each round has "
+        f"{f'one of {orders} link orders' if orders != 1 else 'the same link order'}; in it every "
+        "barrier runs in several turns, and the least time of each phase counts. Time is elapsed, "
+        "as in the paper, so what others take of the processor is in it where they take it always.",
         "Destroy is written anew: its sizes are ours, chosen so that its tree has the paper's 2 MB "
         "and its collections and store checks come out as the paper's. Interactive is a "
         "substitute: another program on another image, with a fifth of the paper's traps; its "
