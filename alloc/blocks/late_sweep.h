@@ -20,6 +20,9 @@
  * A number tells: each late sweep has one, and a slab has that of the one that swept it. So a late
  * sweep begins without a look at the slabs.
  *
+ * The child of a fork has marks and numbers, and goes on. It sweeps the slabs of threads that it
+ * does not have when it first rebins abandoned slabs.
+ *
  * Only where frees are ignored. Nobody has the address of a dead block, so nobody frees it. (Who
  * hides pointers may: sweep_before_free.)
  *

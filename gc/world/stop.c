@@ -27,14 +27,22 @@
  *                 address of its frame, by compare and swap.
  *   acks          Writer: threads. The stopper sleeps on it; what counts are the states.
  *   acks_needed   Writer: the stopper. The thread that reaches it wakes the stopper.
+ *   the rest of `stop`, and of a record
+ *                 Writer: the stopper, which holds the collector's lock.
+ *   was_in_call, ended_waits
+ *                 Writer: the stopped thread. Guesses and counts, in no order with anything.
+ *   on_request    Writer: stop_listen, always the same value.
  * Invariants
- *   late-ack      A thread that answers too late finds GONE or another epoch in its state, or the
+ * [late-ack]      A thread that answers too late finds GONE or another epoch in its state, or the
  *                 epoch changed, and returns from the signal at once. So a stop that is given up
  *                 leaves nothing behind.
- *   frame-stays   A thread whose frame is in its state does not leave the handler until the epoch
+ * [frame-stays]   A thread whose frame is in its state does not leave the handler until the epoch
  *                 changes. The stopper reads frames only before resume_world.
- *   closed-set    When stop_world returns STOP_DONE, every thread of the process is the stopper,
- *                 is stopped, or runs no code of the program.
+ * [closed-set]    When stop_world returns STOP_DONE, every thread of the process is the stopper,
+ *                 is stopped, or runs no code of the program. For that the last list must be
+ *                 complete. (The kernel's list is not, if a thread ends at the moment when it is
+ *                 listed: Linux then leaves out the next one, next_tid and first_tid in
+ *                 fs/proc/base.c. A thread that is new and comes next is missed.)
  *
  * The handler runs on whatever stack the kernel chose. It takes at most 512 bytes of it beside the
  * kernel's frame, as docs/gc.md promises: so no buffers there, and no calls but these. An answer to
