@@ -182,6 +182,7 @@ void guarded_look(struct slab *slab, const char *function)
         report_misuse(REPORT_FATAL, function, start, "written behind its end", &facts, NULL);
 }
 
+/* For the thread that has the dead block: [waits in one place]. */
 static void give_back(struct slab *slab)
 {
     if (is_guarded(slab)) {
@@ -246,7 +247,7 @@ void guarded_free(struct slab *slab, const struct freeing *freeing)
         report_mismatch(freeing, facts, how);
     guarded_look(slab, freeing->function);
     if (__atomic_fetch_or(&slab->words[0].retired, DEAD, __ATOMIC_ACQ_REL) & DEAD) {
-        report_dead_pointer(freeing, slab); /* another thread was faster */
+        report_dead_pointer(freeing, slab); /* [one ends a block]: another thread was faster */
         return;
     }
     slab->words[0].mark |= (uint64_t)site_of(freeing->site) << FREE_SITE_SHIFT;

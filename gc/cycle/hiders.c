@@ -95,6 +95,7 @@ static bool enter(size_t index, const struct mapping *mapping)
     return known;
 }
 
+/* [looked-at-stopped] */
 bool hiders_look(const struct mapping *mappings, size_t count)
 {
     size_t found = 0;

@@ -166,7 +166,7 @@ void slices_push(const char *start, size_t bytes)
         push_pending_range(&part, part.start, part.end, true);
 }
 
-/* Returns whether the block had no mark. */
+/* No other thread writes marks: [locked shapes]. Returns whether the block had no mark. */
 static bool mark_in_slice(struct marker *marker, const struct scan *scan,
                           const struct referent *referent)
 {
@@ -327,6 +327,7 @@ static void scan_fork_block(void *unused, struct slab *slab)
         scan_block(&mark.markers[0], slab->base, slab->block_bytes);
 }
 
+/* [untracked is followed], [read by copy] */
 void mark_untracked(void)
 {
     for (size_t i = 0; i < mark.pending_count; i++)

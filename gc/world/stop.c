@@ -448,6 +448,7 @@ static bool is_in_call(const ucontext_t *context)
     return registers[REG_RAX] == -EINTR || is_at_system_call(registers);
 }
 
+/* [late-ack], [frame-stays] */
 static void wait_for_resume(struct frame *frame, uint64_t cookie)
 {
     size_t index = cookie & ((1 << INDEX_BITS) - 1);
@@ -719,6 +720,7 @@ static bool wait_for_acks(void)
     }
 }
 
+/* [closed-set] */
 static bool stop_all(void)
 {
     do {
@@ -754,6 +756,7 @@ uint32_t stop_ended_waits(void)
     return atomic_load_explicit(own_ended_waits(), memory_order_relaxed);
 }
 
+/* The states first: whoever sees the new epoch may leave its frame. [frame-stays] */
 void resume_world(void)
 {
     for (size_t i = 0; i < stop.count; i++)
