@@ -51,6 +51,7 @@
  *     blocks_heap.young                 any thread pushes;                   compare-exchange,
  *                                       stopped: takes all                   release
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
+ *                                       new: with `lock` clears
  *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
  *     fast_table.granules               holder of `lock`; only grows         store, release
  *     a bin; state, frees_until_rebin,  owning thread                        not atomic
@@ -125,7 +126,8 @@
  * [single instruction]
  *     A change of free bits is one instruction on memory. A thread that is stopped has made it or
  *     not. A sweep may set other bits of the word meanwhile; they stay. The bit that the thread
- *     is about to clear is still set when it goes on, since a sweep only sets.
+ *     is about to clear is still set when it goes on: a sweep only sets bits, and a collection
+ *     clears none but those that it has set for listed blocks ([whole list]).
  *
  * [on its way]
  *     A block that moves between free bits, local free list and program is neither free nor
@@ -147,7 +149,8 @@
  *     whoever adopts the slab takes the remote frees first.
  *
  * [whole list]
- *     A local free list is whole between any two instructions. While the world is stopped the
+ *     A local free list is whole between any two instructions: a block's link is stored before
+ *     the block becomes the head, and the head moves by one store. While the world is stopped the
  *     free bits of the blocks in it are set (blocks_set_local_free_bits), so that a link in a
  *     free block keeps nothing, and no block of the list is swept.
  *
@@ -159,16 +162,15 @@
  *     (late_live_bits). Clearing them took a third of the sweep, in a stopped world.
  *     Why a late bit does no harm:
  *         malloc       sets the bit anyway, before it hands the block out.
- *         the slab     has the word of bits to itself, so one writer does. The next slab there
- *                      begins with clear bits (enter_live_bits).
+ *         the slab     has its words of live bits to itself, so each word has one writer. The
+ *                      next slab in that memory begins with clear bits (enter_live_bits).
  *         slow free    asks the free bit too (block_is_live). Without a collector it need not: then
  *                      nobody but the owning thread clears a live bit.
  *         fast free    asks the live bit alone. But nobody has the address of a swept block, so
  *                      nobody frees it. Only a wrong pointer to it is not detected.
- *                      Where bits are left, no free takes the fast path but that of realloc, which
- *                      has asked both bits before. What is ignored goes to blocks_retire, what
- *                      counts (a pinned block's, or when frees count again) to
- *                      blocks_free_by_slab. Both ask the free bit.
+ *                      Where bits are left, no free takes the fast path. A free that is ignored
+ *                      goes to blocks_retire. One that counts (a pinned block's, realloc's, or when
+ *                      frees count again) goes to blocks_free_by_slab. Both ask the free bit.
  *     A suspect's live bit may be written back, too, though a suspect is not free. The fast path
  *     then frees it without a report, and the next block there has its suspect bit. A pointer to
  *     that block may pass for a proof that pointers are hidden; leaks are kept from there on. Or a
@@ -179,9 +181,10 @@
  * [list before live bit]
  *     malloc takes a block from its list, or clears its free bit, before it sets the live bit. A
  *     sweep may clear all live bits of 64 blocks in one go, those of free and listed blocks too
- *     (blocks_clear_live). A live bit that were set too early would be cleared then, and the
- *     program's free of the block would end the process. (No barrier stands between the store of a
- *     list's head and the live bit: that the compiler keeps their order is to be looked at.)
+ *     (blocks_clear_live). A live bit that is set too early is lost then. The program's free of the
+ *     block then finds no live block, and ends the process. (No barrier orders the store of a
+ *     list's head before the live bit. The order is the one that the compiler has chosen: see the
+ *     machine code of blocks_alloc.)
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it
@@ -194,8 +197,8 @@
  *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
  *     of it, which keeps it. A thread with neither: [NULL is always allowed].
  *     A stopped thread may hold common_lock, or the locks of metadata and window. The collector
- *     takes no lock in a stopped world (gc/world/collection.h, no-lock-while-stopped). The holder
- *     of common_lock stands for an owning thread, and is stopped as one.
+ *     takes no lock in a stopped world: [no-lock-while-stopped] (gc/world/collection.h). The
+ *     holder of common_lock stands for an owning thread, and is stopped as one.
  *
  * [NULL is always allowed]
  *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
@@ -211,11 +214,11 @@
  *     the slab is queued again. For that all four accesses must be in one order that both threads
  *     agree on. On x86 the fetch_or and the exchange are full barriers, and so is the store to
  *     `queued`, which is sequentially consistent; another processor needs seq_cst on the fetch_or
- *     and on the look at the bits as well. While a slab is queued its entries in fast_table.bins
- *     are NULL, from a few instructions after `queued` was set,
- *     so that the owning thread's free of a block that another thread has freed looks at the
- *     remote bit. (The owning thread may overwrite a NULL that comes at the same time. Then this
- *     fault is not detected; nothing else depends on it.)
+ *     and on the look at the bits as well. From a few instructions after `queued` was set, the
+ *     slab's entries in fast_table.bins are NULL. So the owning thread's free of a block that
+ *     another thread has freed takes the slow path, and finds the remote bit. (The owning thread
+ *     may overwrite a NULL that comes at the same time. Then this second free is not detected.
+ *     Nothing else depends on it.)
  *
  * [queue is a hint]
  *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
