@@ -74,7 +74,8 @@ static void run_extent(struct extent *extent, size_t calls)
     }
 }
 
-/* Every fork comes here twice, and mostly finds nothing: then it writes to no page. */
+/* [function-last]. Every fork comes here twice, and mostly finds nothing. Then it writes to no
+ * page. */
 void deferred_run(void)
 {
     size_t left = atomic_load(&count);

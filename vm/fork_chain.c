@@ -61,7 +61,7 @@ bool fork_chain_is_interrupted(void)
     return operation_is_interrupted() || holds_a_lock();
 }
 
-/* own-handlers: blocked are all signals but those of faults, and the two of libc's own. By one of
+/* [own-handlers]: blocked are all signals but those of faults, and the two of libc's own. By one of
  * these the collector stops threads, and this thread waits for operations that may wait for it. */
 static uint64_t block_signals(void)
 {
@@ -92,7 +92,7 @@ void fork_chain_prepare(void)
         nested++;
         return;
     }
-    is_prepared = !fork_chain_is_interrupted(); /* own-operation */
+    is_prepared = !fork_chain_is_interrupted(); /* [own-operation] */
     if (!is_prepared)
         return;
     uint64_t signals = block_signals();

@@ -19,11 +19,11 @@
  * interrupted malloc, is in freeze.h.
  *
  * Invariants
- *   added-below    A lock is added before there is a second thread, or by a thread that holds a
+ * [added-below]    A lock is added before there is a second thread, or by a thread that holds a
  *                  lock of a lower rank (for an arena's: that of the registry). Fork reads the list
  *                  of a rank only while it holds all locks of lower ranks. So a list does not
  *                  change while fork reads it.
- *   one-of-a-rank  Outside of fork a thread holds at most one lock of a rank. So the order within
+ * [one-of-a-rank]  Outside of fork a thread holds at most one lock of a rank. So the order within
  *                  a rank does not matter.
  */
 #ifndef ALLOTROPE_VM_FORK_CHAIN_H
@@ -31,10 +31,10 @@
 
 #include "vm/lock.h"
 
-/* See added-below. A lock that is in the chain already stays where it is. It is never taken out. */
+/* See [added-below]. A lock that is in the chain already stays where it is. None is taken out. */
 void fork_chain_add(struct lock *lock);
 
-/* For a signal handler: whether it has interrupted an operation of its thread (own-operation), or
+/* For a signal handler: whether it has interrupted an operation of its thread ([own-operation]), or
  * what holds a lock of the chain. */
 bool fork_chain_is_interrupted(void);
 

@@ -33,7 +33,7 @@ struct bin {
 _Static_assert(sizeof(struct bin) == BIN_BYTES, "a cache line");
 
 /* Needs a block in the list. [whole list]: the head moves on by one store. [on its way]: `block` is
- * in a register from there to its live bit. */
+ * in a register from there to its live bit, which comes last: [list before live bit]. */
 static inline void *take_local_free(struct bin *bin)
 {
     void *block = bin->local_free;
@@ -44,7 +44,7 @@ static inline void *take_local_free(struct bin *bin)
 }
 
 /* For a block that is not live any more, where there was room. [whole list]: the block's link is
- * stored before the head. */
+ * stored before the head. (The compiler keeps that order: for all it knows the two are one.) */
 static inline void put_local_free(struct bin *bin, void *block)
 {
     *(void **)block = bin->local_free;

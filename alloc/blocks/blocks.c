@@ -71,7 +71,7 @@ void blocks_free_by_slab(void *block)
 {
     note_free();
     free_slowly(block);
-    note_free(); /* a stop between the first and the free has forgotten it */
+    note_free(); /* a cycle may have begun since the first, and forgotten that */
     keep_in_register(block);
 }
 

@@ -143,9 +143,11 @@ void blocks_each_range(blocks_range_visitor *visit, void *argument)
 /* glibc's: false from the first pthread_create on. */
 extern char __libc_single_threaded __attribute__((weak));
 
-/* The locked instruction costs a single thread a fifth of malloc and free together.
- * The block stays in a register until its bit is set. Otherwise a collection might free it before,
- * and the bit be the next block's. */
+/* A free that is ignored is one store, that of the retired bit. A thread that is stopped before it
+ * has the block in a register: [on its way]. Otherwise a collection might free the block, and the
+ * bit be the next block's. A thread that is stopped behind it does not touch the block any more.
+ * [retired-is-atomic]. The locked instruction costs a single thread a fifth of malloc and free
+ * together. */
 void blocks_retire(const void *block, const char *function)
 {
     struct slab *slab = slab_of_block(block, function);

@@ -25,11 +25,13 @@
  *     malloc, local free list                 before it, the block is     relies on
  *       load the head and its link            in the list                 [whole list]
  *       store the link as the head            in the list                 [whole list]
- *       live bit: load, set, store            [on its way]                [late live bit]
+ *       live bit: load, set, store            [on its way]                [list before live bit],
+ *                                                                         [late live bit]
  *     malloc, word of free bits
  *       copy the word                         free
  *       clear the free bit                    free, and in a register     [single instruction]
- *       live bit: load, set, store            [on its way]                [late live bit]
+ *       live bit: load, set, store            [on its way]                [list before live bit],
+ *                                                                         [late live bit]
  *     free
  *       live bit: load, clear, store          the program's               [late live bit]
  *       store the head as the block's link    [on its way]
@@ -37,8 +39,8 @@
  *       or, where that is full:
  *       set the free bit                      [on its way]                [single instruction]
  *
- * The compiler may change the live bit before the list or after it. That is the same to a
- * collection: a block in the list is free, whatever its live bit is.
+ * malloc sets the live bit last: [list before live bit]. free clears it first, since all else
+ * depends on what it was.
  *
  * Sources: Berger et al., "Hoard", ASPLOS 2000 (ownership by thread); Leijen, Zorn, de Moura,
  * "Mimalloc", APLAS 2019 (frees of the thread and of others apart); Boehm & Weiser, SP&E 1988

@@ -9,19 +9,25 @@
  *                   records of slabs and thread heaps (records.c)              one, with a lock
  *     fast_table    live bits and bins, by address (fast_table.h)              one, without a lock
  *
- * A slab belongs to a thread heap, and this to a thread: the slab's owning thread. Two kinds of
+ * A slab belongs to a thread heap, and this to a thread: the slab's owning thread. Three kinds of
  * slabs have none; whoever holds a lock stands for it:
  *
  *     abandoned slabs               thread_heap is NULL                           blocks_heap.lock
+ *     large blocks                  thread_heap is NULL                           blocks_heap.lock
  *     slabs of the common heap      of threads that have no heap of their own     common_lock
  *
- * Who writes what. "Owning thread": or the holder of the lock that stands for it. "Stopped": the
- * collector, while it has stopped all other threads.
+ * All frees of blocks of the common heap are remote, so its local free lists stay empty.
+ *
+ * Who writes what. "Owning thread": or the holder of the lock that stands for it. "Lock":
+ * blocks_heap.lock. "New": of a slab that nobody can find yet. "Stopped": the collector, while it
+ * has stopped all other threads. In the child of a fork its one thread may write everything until
+ * blocks_fork_child returns.
  *
  *     word                              written by                           how
  *     slab_word.free                    owning thread; stopped;              one instruction
  *                                       of a large block: who frees it
  *                                       in a frozen heap
+ *                                       new: with `lock`                     store
  *     slab_word.remote                  any thread sets                      fetch_or, release
  *                                       new: with `lock`                     store
  *                                       owning thread clears                 fetch_and, release
@@ -45,14 +51,19 @@
  *     blocks_heap.young                 any thread pushes;                   compare-exchange,
  *                                       stopped: takes all                   release
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
+ *                                       new: with `lock` clears
  *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
  *     fast_table.granules               holder of `lock`; only grows         store, release
  *     a bin; state, frees_until_rebin,  owning thread                        not atomic
  *       next, previous of its slabs
  *     slab.thread_heap                  owning thread; new: with `lock`      store, release
  *     slab.base, block_bytes, granules  owning thread, with `lock`           not atomic
- *       reciprocal, capacity, zero,
- *       class_index, few_words
+ *       reciprocal, capacity,
+ *       class_index, few_words: shape
+ *     slab.zero                         holder of `lock`; who has just       not atomic
+ *                                       allocated a large block
+ *     granule map                       holder of `lock`; who makes a        store, release
+ *                                       large block in a frozen heap
  *     slab.start                        owning thread; new: with `lock`      store, relaxed
  *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
  *                                                                            stopped, and by who
@@ -69,10 +80,42 @@
  *     thread_heap.in_slow_path,         its thread                           not atomic
  *       delay, retired_bytes,
  *       unvisited, visited_class
+ *     thread_heap.next                  holder of `lock`                     not atomic
  *     a remote free queue               any thread pushes                    compare-exchange,
  *                                                                            release
- *                                       owning thread takes all              exchange, acquire
- *     blocks_heap                       holder of `lock`                     some fields atomic
+ *                                       its thread takes all; of one         exchange, acquire
+ *                                       without: holder of the lock that
+ *                                       stands for it
+ *     the link in a block of a          owning thread                        before the block is
+ *       local free list                                                      the list's head
+ *     blocks_heap.taken_bytes           any thread                           fetch_add, relaxed
+ *     blocks_heap.block_was_freed       any thread sets; stopped: clears     store, relaxed
+ *     blocks_heap.common_heap           holder of common_lock                not atomic
+ *     blocks_heap, the rest             holder of `lock`                     some fields atomic
+ *
+ * What a thread leaves that is stopped just before such a store, or just after it, is harmless by:
+ *
+ *     free                              [single instruction], [on its way]
+ *     remote                            [remote until free], [bit before queue]
+ *     retired                           [retired-is-atomic] (late_sweep.h), [on its way];
+ *                                       in quarantine [retired until free] (quarantine.h)
+ *     mark, unborn, old, seen           no thread of the program writes them: [no stopped holder],
+ *                                       [locked-sweep] (late_sweep.h)
+ *     pins, has_pins                    [pins are roots] (gc/cycle/generations.h)
+ *     suspects                          [suspects are live]
+ *     swept                             [locked-sweep], [swept-before-use] (late_sweep.h)
+ *     young, next_young                 [young is listed] (young.c)
+ *     live bits                         [late live bit], [list before live bit]
+ *     fast_table.bins                   [NULL is always allowed]
+ *     fast_table.granules               an entry is mapped before it is counted (fast_table.h)
+ *     a bin, a link                     [whole list], [current is young] (young.c)
+ *     thread_heap, queued,              [bit before queue], [queue is a hint]
+ *       next_queued, queues
+ *     shape, and all with `lock`        [no stopped holder]; in a fork [frozen]
+ *     all, in the child of a fork       [the child's copy]
+ *
+ * The steps of a free, and what each leaves: fast.c (local), remote.c, large.c, collector.c
+ * (ignored), quarantine.h, alloc/checked/checked.h.
  *
  * What holds between any two instructions. Functions name what they rely on.
  *
@@ -83,26 +126,31 @@
  * [single instruction]
  *     A change of free bits is one instruction on memory. A thread that is stopped has made it or
  *     not. A sweep may set other bits of the word meanwhile; they stay. The bit that the thread
- *     is about to clear is still set when it goes on, since a sweep only sets.
+ *     is about to clear is still set when it goes on: a sweep only sets bits, and a collection
+ *     clears none but those that it has set for listed blocks ([whole list]).
  *
  * [on its way]
  *     A block that moves between free bits, local free list and program is neither free nor
- *     remote for a few instructions, and looks like the program's. Its address is in a register
- *     of the thread. A collection finds it there and keeps the block. A large block that its
- *     thread frees is on its way until the thread has the lock, which it may wait for while a
- *     collection holds it. So is a block whose free is ignored or put into quarantine, until its
- *     retired bit is set: the collection keeps it, and follows what is in it.
+ *     remote for a few instructions. So it looks like the program's. Its address is in a register
+ *     of the thread, or on its stack. A collection finds it there and keeps the block. Two other
+ *     kinds of blocks are on their way:
+ *     A large block that is freed, until its thread has the lock. The thread may wait for it while
+ *     a collection holds it.
+ *     A block whose free is ignored or put into quarantine, until its retired bit is set. The
+ *     collection keeps the block, and follows what is in it.
+ *     The child of a fork loses a block on its way, unless a collection finds it.
  *
  * [remote until free]
  *     The owning thread takes a remote free in this order: it clears the block's live, suspect and
- *     retired bits, sets its free bit, and clears its remote bit. So the block never looks like the
- *     program's in between, also to a collection and to the child of a fork, and whoever finds the
- *     remote bit clear finds the retired bit clear. While both bits are set the block is free. Only
- *     the owning thread hands it out, which goes on first; in the child, whoever adopts the slab
- *     takes the remote frees before.
+ *     retired bits, sets its free bit, and clears its remote bit. So neither a collection nor the
+ *     child of a fork takes the block for the program's in between. Whoever finds the remote bit
+ *     clear finds the retired bit clear. While the free and the remote bit are set the block is
+ *     free. Only the owning thread hands it out, after it has cleared the remote bit. In the child
+ *     whoever adopts the slab takes the remote frees first.
  *
  * [whole list]
- *     A local free list is whole between any two instructions. While the world is stopped the
+ *     A local free list is whole between any two instructions: a block's link is stored before
+ *     the block becomes the head, and the head moves by one store. While the world is stopped the
  *     free bits of the blocks in it are set (blocks_set_local_free_bits), so that a link in a
  *     free block keeps nothing, and no block of the list is swept.
  *
@@ -114,22 +162,29 @@
  *     (late_live_bits). Clearing them took a third of the sweep, in a stopped world.
  *     Why a late bit does no harm:
  *         malloc       sets the bit anyway, before it hands the block out.
- *         the slab     has the word of bits to itself, so one writer does. The next slab there
- *                      begins with clear bits (enter_live_bits).
+ *         the slab     has its words of live bits to itself, so each word has one writer. The
+ *                      next slab in that memory begins with clear bits (enter_live_bits).
  *         slow free    asks the free bit too (block_is_live). Without a collector it need not: then
  *                      nobody but the owning thread clears a live bit.
  *         fast free    asks the live bit alone. But nobody has the address of a swept block, so
  *                      nobody frees it. Only a wrong pointer to it is not detected.
- *                      Where bits are left, no free takes the fast path but that of realloc, which
- *                      has asked both bits before. What is ignored goes to blocks_retire, what
- *                      counts (a pinned block's, or when frees count again) to
- *                      blocks_free_by_slab. Both ask the free bit.
+ *                      Where bits are left, no free takes the fast path. A free that is ignored
+ *                      goes to blocks_retire. One that counts (a pinned block's, realloc's, or when
+ *                      frees count again) goes to blocks_free_by_slab. Both ask the free bit.
  *     A suspect's live bit may be written back, too, though a suspect is not free. The fast path
  *     then frees it without a report, and the next block there has its suspect bit. A pointer to
  *     that block may pass for a proof that pointers are hidden; leaks are kept from there on. Or a
  *     collection frees that block when it finds it dead for the first time.
- *     A late sweep of another thread's slab leaves the live bits of new suspects, which are that
- *     thread's to clear. Until the next collection such a suspect is used without a proof.
+ *     A late sweep of another thread's slab leaves the live bits of new suspects. Only that thread
+ *     may clear them. Until the next collection the use of such a suspect is no proof.
+ *
+ * [list before live bit]
+ *     malloc takes a block from its list, or clears its free bit, before it sets the live bit. A
+ *     sweep may clear all live bits of 64 blocks in one go, those of free and listed blocks too
+ *     (blocks_clear_live). A live bit that is set too early is lost then. The program's free of the
+ *     block then finds no live block, and ends the process. (No barrier orders the store of a
+ *     list's head before the live bit. The order is the one that the compiler has chosen: see the
+ *     machine code of blocks_alloc.)
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it
@@ -142,15 +197,16 @@
  *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
  *     of it, which keeps it. A thread with neither: [NULL is always allowed].
  *     A stopped thread may hold common_lock, or the locks of metadata and window. The collector
- *     takes no lock in a stopped world (gc/world/collection.h, no-lock-while-stopped). The holder
- *     of common_lock stands for an owning thread, and is stopped as one.
+ *     takes no lock in a stopped world: [no-lock-while-stopped] (gc/world/collection.h). The
+ *     holder of common_lock stands for an owning thread, and is stopped as one.
  *
  * [NULL is always allowed]
  *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
  *     slab, or is about to give it up. NULL sends a free to the slow path, which is always right.
  *     So any thread may store NULL, and may do so late. After a thread has freed the last block of
  *     a slab, it may read the shape of a record that is used again, and so store NULL for another
- *     slab's granules.
+ *     slab's granules. A thread gives up its heap with the lock, and stores NULL for all its slabs
+ *     first. So whoever gets the heap next finds no entry of before.
  *
  * [bit before queue]
  *     A remote free sets the block's bit, then asks `queued`. The owning thread takes the slab
@@ -158,11 +214,11 @@
  *     the slab is queued again. For that all four accesses must be in one order that both threads
  *     agree on. On x86 the fetch_or and the exchange are full barriers, and so is the store to
  *     `queued`, which is sequentially consistent; another processor needs seq_cst on the fetch_or
- *     and on the look at the bits as well. While a slab is queued its entries in fast_table.bins
- *     are NULL, from a few instructions after `queued` was set,
- *     so that the owning thread's free of a block that another thread has freed looks at the
- *     remote bit. (The owning thread may overwrite a NULL that comes at the same time. Then this
- *     fault is not detected; nothing else depends on it.)
+ *     and on the look at the bits as well. From a few instructions after `queued` was set, the
+ *     slab's entries in fast_table.bins are NULL. So the owning thread's free of a block that
+ *     another thread has freed takes the slow path, and finds the remote bit. (The owning thread
+ *     may overwrite a NULL that comes at the same time. Then this second free is not detected.
+ *     Nothing else depends on it.)
  *
  * [queue is a hint]
  *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
@@ -174,18 +230,22 @@
  *
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs:
- *     in_slow_path tells, and the process ends with a message. On the fast path nothing tells. A
- *     block that is handed out twice so is found when it is freed twice, unless it was handed out
- *     again in between. A block that a handler frees between the two stores of put_local_free is
- *     lost.
+ *     in_slow_path tells, and the process ends with a message. On the fast path and in a thread's
+ *     exit nothing tells. There a handler's malloc may hand out a block that the thread is about
+ *     to hand out, too, or to give to its slab. That is found when the block is freed twice, unless
+ *     it was handed out again in between. A block that a handler frees between the two stores of
+ *     put_local_free is lost.
  *
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no
  *     thread is inside an operation: malloc's slow path, thread_exit, the part of trim that has the
- *     lock. Four things go on: the fast paths; rebinning by the owning thread, which then gives no
- *     slab back; remote frees, which set bits of other threads' slabs and push to their queues; and
- *     single instructions that set or clear retired, suspect and pinned bits. (A pin also pushes
- *     its slab to the young ones; forget_young is for that.)
+ *     lock. Four things go on:
+ *         the fast paths
+ *         rebinning by the owning thread, which then gives no slab back
+ *         remote frees, which set bits of other threads' slabs and push to their queues
+ *         single instructions that set or clear retired, suspect and pinned bits. (A pin also
+ *         pushes its slab to the young ones. forget_young is for that.)
+ *     A large block that is freed gets its free bit, and the call is noted (large.c).
  *     So the child finds every word above as a stopped world would, and every local free list
  *     whole. It builds the remote free queues anew from the bits (abandon_in_child), since a
  *     thread that it does not have may have set `queued` and not pushed.
@@ -198,10 +258,13 @@
  *     child, its thread waited there, and all its later stores are missing too. Pages that a
  *     device writes to at the time (O_DIRECT, io_uring) are copied at once and stay writable in
  *     the parent: of these the child may miss a store and have a later one to another page. A
- *     local free list with a link there may be torn; the child stops at a link that leads to no
- *     free block of the list's bin (free_local_lists).
+ *     local free list with a link there may be torn: what the program left in the block stands in
+ *     the link's place. free_local_lists goes on only to a block of the same thread heap and size
+ *     class whose free bit is clear. A live block is such a one, too. So a stale pointer to a live
+ *     block of the class is taken for a link, and the block is freed in the child.
  *
- * Locks: common_lock, then lock, then those of metadata and window (vm/lock.h).
+ * Locks: common_lock, then the collector's (gc/cycle/collect.c), then lock, then those of metadata
+ * and window (vm/lock.h).
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_HEAP_H
 #define ALLOTROPE_ALLOC_BLOCKS_HEAP_H

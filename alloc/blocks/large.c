@@ -6,6 +6,22 @@
  * without a system call; above, and where a block has outgrown its run, mappings of their own,
  * which are given back at once and grow by moving page tables instead of bytes. Either way only
  * whole pages count as usable, so that the untouched end of the last granule takes no memory.
+ *
+ * A large block has no live bit and no owning thread: the holder of the heap's lock writes its
+ * record. A thread that is stopped while it frees one leaves:
+ *
+ *     suspect, retired bits cleared    the program's block, its address in a register, until the
+ *       (slow.c); waits for the lock   thread has the lock: [on its way]
+ *     has the lock                     is not stopped, and no fork comes: [no stopped holder]
+ *     in a frozen heap
+ *       free bit set                   a free block that keeps its memory; a second free is told
+ *       call noted                     the same, until the heap thaws (vm/deferred.h)
+ *
+ * The child of a fork may have the free bit and not the call. It keeps the memory until a
+ * collection gives back what is free (blocks_swept), if there is one.
+ *
+ * A thread that is stopped while it allocates one, after it has given up the lock, has the address
+ * in a register.
  */
 #include "alloc/blocks/large.h"
 
@@ -198,7 +214,9 @@ static void give_mapping_back(struct slab *slab)
 }
 
 /* Blocks that are made while the heap is frozen (alloc/fork_block.h). The record stands in the
- * block's mapping, so such slabs are on a list of their own. */
+ * block's mapping, so such slabs are on a list of their own. Without memory for the noted call a
+ * slab is on no list for good (is_listed). No collection then visits it: its mark stays, once set.
+ */
 
 static struct fork_mapping mapping_of(struct slab *slab)
 {
@@ -283,7 +301,7 @@ bool large_block_close(struct slab *slab)
     return slab->is_closed;
 }
 
-/* False: the kernel refuses. */
+/* [open-when-free]. False: the kernel refuses. */
 static bool open_block(struct slab *slab)
 {
     if (slab->is_closed && pages_unguard(slab->base, slab->block_bytes))
@@ -324,9 +342,9 @@ static void free_deferred(const uintptr_t *words)
     free_and_release((struct slab *)words[0]);
 }
 
-/* The block's address stays in sight until the lock is taken: [on its way]. A second free of the
- * block that waited for the first finds another block's record, or an unused one; one that comes
- * while the heap is frozen finds the free bit. */
+/* The block's address stays in a register until the lock is taken: [on its way]. A second free of
+ * the block that waited for the first finds another block's record, or an unused one. A second free
+ * that comes while the heap is frozen finds the free bit. */
 void large_block_free(struct slab *slab, void *block)
 {
     if (!lock_enter(&blocks_heap.lock)) {

@@ -20,6 +20,9 @@
  * A number tells: each late sweep has one, and a slab has that of the one that swept it. So a late
  * sweep begins without a look at the slabs.
  *
+ * The child of a fork has marks and numbers, and goes on. It sweeps the slabs of threads that it
+ * does not have when it first rebins abandoned slabs.
+ *
  * Only where frees are ignored. Nobody has the address of a dead block, so nobody frees it. (Who
  * hides pointers may: sweep_before_free.)
  *
@@ -41,8 +44,10 @@
  *                       begins, and before any other stop.
  * [retired-is-atomic]   A late sweep clears retired bits by a locked instruction, before it sets
  *                       the free bits. The program sets others of the word meanwhile, by a locked
- *                       instruction where it has threads. So no retired bit comes back on a block
- *                       that is handed out again, and none is lost.
+ *                       instruction where it has threads (as glibc counts them). So no retired bit
+ *                       comes back on a block that is handed out again, and none is lost. A sweep
+ *                       in the stopped world needs no lock: what a stopped thread does to the word
+ *                       is one instruction, which it has made or not.
  *
  * Source: the model of the cycle, tests/gc/model/cycle.pml.
  */

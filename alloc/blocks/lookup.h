@@ -25,7 +25,7 @@ static inline bool block_is_suspect(struct slab *slab, size_t index)
             slab_bit(index)) != 0;
 }
 
-/* Blocks of a word are freed. Bits that are clear are not written. */
+/* Blocks of a word are freed: [suspects are live]. Bits that are clear are not written. */
 static inline void clear_suspects(struct slab *slab, size_t word, uint64_t blocks)
 {
     uint64_t *suspects = slab_suspects(slab, word);

@@ -75,7 +75,7 @@ static bool is_retired(struct slab *slab, const void *block)
                0;
 }
 
-/* False: it was retired already, perhaps by another thread just now. */
+/* [one-retires]. False: it was retired already, perhaps by another thread just now. */
 static bool set_retired(struct slab *slab, size_t index)
 {
     uint64_t before =
@@ -83,6 +83,7 @@ static bool set_retired(struct slab *slab, size_t index)
     return (before & slab_bit(index)) == 0;
 }
 
+/* [retired-is-filled] */
 static bool retire_small(struct slab *slab, size_t index, void *block)
 {
     memset(block, QUARANTINE_FILL, slab->block_bytes);
@@ -129,7 +130,8 @@ static void count_retired(size_t bytes)
         age_after_free();
 }
 
-/* The block stays in a register until its bit is set, so no collection frees it before. */
+/* [on its way]: the block stays in a register until its bit is set, so no collection frees it
+ * before. */
 static bool retire(struct slab *slab, size_t index, void *block)
 {
     size_t bytes = slab->block_bytes;

@@ -26,20 +26,20 @@
  *                              free yet have their remote bits, and are no collection's matter.
  *
  * Invariants
- *   retired-is-filled   The retired bit of a small block is set when all of it is filled. So the
+ * [retired-is-filled]   The retired bit of a small block is set when all of it is filled. So the
  *                       child of a fork, which may find a block half filled that another thread was
  *                       freeing, keeps it as the program's.
  * [closed with lock]    A large block is closed, which is to take its access away, by a holder of
  *                       the heap's lock that has just retired it. So no fork, no collection and no
  *                       ageing comes between. In a frozen heap it is retired without the lock, and
  *                       is not closed.
- *   one-retires         The bit is set by an atomic instruction that tells what it was. Of two
+ * [one-retires]         The bit is set by an atomic instruction that tells what it was. Of two
  *                       threads that free a block one is told that it was freed.
  * [retired until free]  A block that is released by its age has its retired bit until it is free. A
  *                       small block has the remote bit besides, until its owning thread makes it
  *                       free: [remote until free] (heap.h). So a second free is told all the time.
  *                       Who frees asks the retired bit first, and then whether the block is live.
- *   open-when-free      A closed block has access again before anybody gets it, or is unmapped.
+ * [open-when-free]      A closed block has access again before anybody gets it, or is unmapped.
  *
  * After Ainsworth and Jones, "MarkUs", S&P 2020 (freed blocks wait for a marking that does not meet
  * them), and Erdos, Ainsworth and Jones, "MineSweeper", ASPLOS 2022 (contents are overwritten, so

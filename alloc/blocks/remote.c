@@ -19,6 +19,26 @@
  *
  * There is one entry in the queue for any number of frees, and one bit for a block, so a block that
  * two threads free is found.
+ *
+ * Either thread may be stopped between any two of these lines:
+ *
+ *     after                    what stands                              harmless by
+ *     remote bit               freed. Its slab is in no queue: the      [queue is a hint]
+ *                              owning thread takes the block when it
+ *                              next looks at the slab's remote bits
+ *     queued: true             the same; nobody else pushes the slab    [queue is a hint]
+ *     fast_table.bins: NULL    the same                                 [NULL is always allowed]
+ *     push                     the slab is in the queue
+ *     take the queue           the slab is in no queue, and nobody      [bit before queue]
+ *                              pushes it
+ *     queued: false            its bits are looked at next              [bit before queue]
+ *     its bin again            a NULL that came with a new free may     [NULL is always allowed]
+ *                              be overwritten
+ *     live, suspect, retired   freed: the remote bit is set             [remote until free]
+ *     free bit                 free: both bits are set                  [remote until free]
+ *     remote bit               free
+ *
+ * The child of a fork does not go on with any of it: it builds the queues anew ([frozen]).
  */
 #include "alloc/blocks/remote.h"
 

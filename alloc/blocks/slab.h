@@ -247,8 +247,8 @@ static inline uint64_t slab_bit(size_t index)
     return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
 }
 
-/* Blocks of a word are freed for good, or used again: [retired-is-atomic] (heap.h). Bits that are
- * clear are not written. */
+/* Blocks of a word are freed for good, or used again: [retired-is-atomic] (late_sweep.h). Bits that
+ * are clear are not written. */
 static inline void slab_clear_retired(struct slab_word *word, uint64_t blocks)
 {
     if (__builtin_expect((__atomic_load_n(&word->retired, __ATOMIC_RELAXED) & blocks) != 0, 0))
@@ -264,9 +264,9 @@ static inline uint32_t count_bits(uint64_t bits)
     return (uint32_t)(bits * UINT64_C(0x0101010101010101) >> 56);
 }
 
-/* Makes the compiler hold on to this very value from here to its last use, in a register or on
- * the stack, where a collection sees it; it would be free to compute or load it again later: [on
- * its way]. */
+/* Makes the compiler keep this very value up to here, in a register or on the stack, where a
+ * collection sees it: [on its way]. Otherwise the compiler may drop it, and compute or load it
+ * again. */
 #define keep_in_register(pointer) __asm__ volatile("" : "+r"(pointer))
 
 /* One instruction that a stop cannot divide: [single instruction]. */
@@ -280,10 +280,10 @@ static inline void slab_clear_free(uint64_t *free, uint64_t bits)
     __asm__ volatile("andq %1, %0" : "+m"(*free) : "r"(~bits) : "cc");
 }
 
-/* Where frees are ignored. No bit comes back and none is lost: this is a [single instruction], and
- * so is what clears bits. alone: no other thread can change the word. Elsewhere a bit might be
- * lost, and the block would be a leak: where leaks are kept nothing would free it. (A quarantine
- * asks what the bit was, so it sets it in quarantine.c.) */
+/* Where frees are ignored. alone: no other thread can change the word, so one instruction without a
+ * lock will do ([single instruction]). Elsewhere the instruction is locked, as are those that clear
+ * bits: [retired-is-atomic]. A bit that is lost makes the block a leak. Where leaks are kept
+ * nothing would free it. (A quarantine asks what the bit was, so quarantine.c sets it.) */
 static inline void slab_set_retired(struct slab_word *word, uint64_t bits, bool alone)
 {
     if (alone)

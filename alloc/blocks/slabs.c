@@ -24,9 +24,15 @@
  * another thread had freed them. The first look at remote frees makes them free. (Bonwick, "The
  * slab allocator", USENIX 1994, shifts the blocks themselves, where a slab has room left over.)
  *
- * All of this belongs to the slab's owning thread ([owning thread writes]). A collector follows
- * no list of slabs, and of the states only SLAB_UNUSED and those of large blocks mean anything to
- * it, so a thread may be stopped in the middle of a change.
+ * All of this belongs to the slab's owning thread ([owning thread writes]). A thread may be stopped
+ * in the middle of a change: a collection follows no list of slabs. It asks three things:
+ *
+ *     bin->current     [current is young], [swept-before-use]: the order in make_current
+ *     SLAB_CURRENT     such a slab need not be offered (young.c). Its thread counts the slab's free
+ *                      blocks when it leaves the slab. A stop between that count and the next state
+ *                      may leave a slab with many free blocks on the full list until the next
+ *                      rebinning.
+ *     SLAB_UNUSED, SLAB_RUN, SLAB_MAPPING     written with the lock: [no stopped holder]
  */
 #include "alloc/blocks/slabs.h"
 
@@ -77,8 +83,8 @@ static uint32_t reuse_threshold(const struct slab *slab)
 
 /* Slabs come and go. */
 
-/* While remote frees wait for a look, the owning thread's frees must look at them: [bit before
- * queue]. */
+/* While remote frees wait, the owning thread's frees must take the slow path, which looks at the
+ * remote bits: [bit before queue]. */
 void set_thread_heap(struct slab *slab, struct thread_heap *heap)
 {
     atomic_store_explicit(&slab->thread_heap, heap, memory_order_release);

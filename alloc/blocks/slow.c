@@ -176,7 +176,8 @@ void *alloc_large_zeroed(size_t size)
 
 /* free. */
 
-/* Of this thread's slab. */
+/* Of this thread's slab. The compiler may change the live bit after the list. That does no harm: a
+ * collection takes a block in the list for free, whatever its live bit is. */
 static void free_own(const struct slab *slab, void *block)
 {
     struct bin *bin = &thread_heap->bins[slab->class_index];
@@ -188,9 +189,9 @@ static void free_own(const struct slab *slab, void *block)
 }
 
 /* The program's block of another thread's slab. *index: in the slab. Asks the live bit alone, since
- * the owning thread writes the free bits of the blocks round it; that is enough without a
- * collector: no live bit is late then, and no block a suspect. False: it is none, or the heap has a
- * collector. */
+ * the owning thread writes to the free bits' cache line. The live bit is enough without a
+ * collector: then no live bit is late, and no block is a suspect. False: it is none, or the heap
+ * has a collector. */
 static bool is_live_of_other_thread(const struct slab *slab, const void *block, size_t *index)
 {
     if (blocks_heap.collector || slab_is_large(slab) || thread_heap_of(slab) == thread_heap)

@@ -210,7 +210,9 @@ static void abandon_bin(struct bin *bin)
     abandon_all(&bin->full);
 }
 
-/* In an operation, or when the heap thaws; then for a thread that has ended. */
+/* In an operation, or when the heap thaws; then for a thread that has ended. A thread that is
+ * stopped here has whole lists, and its slabs are in one list each or in its registers: a
+ * collection follows no list of slabs. No fork comes in between: [frozen]. */
 static void give_up_thread_heap(struct thread_heap *heap)
 {
     flush_local_free(heap);
@@ -251,12 +253,14 @@ void blocks_thread_exit(void)
 
 /* Fork. */
 
-/* The threads that the child does not have may have been in the middle of a change of their bins:
- * those are forgotten, and their slabs abandoned with the bits that they have. Their local free
- * lists are whole, and go to the slabs first: [whole list], [the child's copy]. Lost to the child,
- * until a collection finds them, are the blocks [on its way], and what lies behind a link that is
- * none.
- */
+/* The threads that the child does not have may have been in the middle of a change of their bins.
+ * The child forgets these bins, and abandons their slabs with the bits that they have. Their local
+ * free lists are whole, and go to the slabs first: [whole list], [the child's copy]. The child
+ * loses the blocks that were [on its way], and what lies behind a link that is none, unless a
+ * collection finds them. */
+
+/* Whether the block may be one of the heap's list. A live block of the class passes, too: its free
+ * bit is clear as well. */
 static bool is_free_block_of(const struct thread_heap *heap, size_t class_index, const void *block)
 {
     struct slab *slab = slab_at(block);

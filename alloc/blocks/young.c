@@ -28,8 +28,12 @@
  *                       that gets into a list later was the program's, and so is old: it stays so,
  *                       and what is written to it is on a dirty page.)
  * [young is listed]     `young` is set just if the slab is on the list, or is about to be pushed
- *                       by the thread that has set it. That thread has not taken a block of the
- *                       slab yet, so a collection that does not find the slab misses none.
+ *                       by the thread that has set it. The owning thread that is stopped in
+ *                       between has not taken a block of the slab yet. So a collection that does
+ *                       not find the slab misses none. Whoever holds the heap's lock is not
+ *                       stopped in between. (A pin, gc/cycle/gc.c, sets `young` of another thread's
+ *                       slab without the lock. If it is stopped before its push, the owning thread
+ *                       may take blocks of a slab that is not on the list.)
  */
 #include "alloc/blocks/young.h"
 
@@ -98,7 +102,8 @@ void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *a
         blocks_each_of_fork(visit, argument);
 }
 
-/* A thread heap without a thread has no current slab. */
+/* A thread heap without a thread has no current slab. In the child of a fork one may still name a
+ * slab that it had: a visit to that does no harm. */
 static void visit_slabs_of(const struct thread_heap *heap, void (*visit)(struct slab *slab))
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++) {
@@ -124,7 +129,7 @@ void blocks_enter_threads_slabs(void)
     each_threads_slab(enter_young);
 }
 
-/* As a remote free does: [queue is a hint]. */
+/* As a remote free does: [queue is a hint]. The world is stopped, or the heap's lock is held. */
 void blocks_offer(struct slab *slab)
 {
     if (slab_is_large(slab) || slab->state == SLAB_CURRENT ||

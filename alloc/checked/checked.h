@@ -21,6 +21,25 @@
  * at all until some others were freed (guarded.c). Blocks of no bytes are addresses in a range
  * without access (zero_size.c).
  *
+ * Who writes what: as in alloc/blocks/heap.h. Of a slot's bytes and trailer: who allocates or frees
+ * the block. There is no collector, so a thread that is stopped, or preempted, is met by three:
+ * other threads, which read the trailer of a neighbour's slot; sweep_at_exit; and the child of a
+ * fork, which has not that thread. What a free leaves after each step:
+ *
+ *     own slab
+ *       live bit cleared     neither live nor waiting
+ *       block filled         its trailer still says live        [trailer before contents]
+ *       trailer: dead        neither live nor waiting           [always a trailer]
+ *       place in `delay`     waits; the block that had the place is in a register
+ *       that one's free bit  free                               [single instruction]
+ *     another thread's slab
+ *       block filled         live, by its live bit and its trailer
+ *       trailer: dead        not live by its trailer            [always a trailer]
+ *       remote bit           freed                              [remote until free]
+ *
+ * The child loses a slot that is neither live, nor waiting, nor free: it is not handed out again.
+ * Of a live slot that the other thread was filling the child has the block, partly overwritten.
+ *
  * [always a trailer]
  *     The word at a slot's end is zero or a trailer, from the making of the slab on
  *     (clear_trailers), whatever the slot is. Any thread may decode any slot's at any time; between

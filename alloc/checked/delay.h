@@ -6,7 +6,12 @@
  *
  * So the block itself is never free at once, and when it will be is not to be foreseen. (OpenBSD's
  * malloc delays its frees so.) Only blocks of the thread's own slabs wait: [owning thread writes]
- * of alloc/blocks/heap.h. A fork may lose one block of each thread to the child.
+ * of alloc/blocks/heap.h.
+ *
+ * Writer of a delay: its thread; in the child of a fork the one thread that there is. A delay comes
+ * into the list of all by a compare-exchange, and stays. A thread that is stopped between a place's
+ * store and the free bit of the block that had it has that block in a register. The child of a fork
+ * loses the block: one for each thread.
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_DELAY_H
 #define ALLOTROPE_ALLOC_CHECKED_DELAY_H

@@ -15,6 +15,18 @@
  *     words[0].retired   bits 0-39 offset from the slab's start (bit 0: there are guards),
  *                        40-54 the site, 55-62 how, 63 dead
  *
+ * Who writes these words: who allocates the block; who resizes it, of the size; who frees it.
+ *
+ * [one ends a block]     The dead bit is set by an atomic instruction that tells what it was. Of
+ *                        two threads that free a block one goes on, the other reports it. Only the
+ *                        one that goes on writes the free's site.
+ * [waits in one place]   Places of `waiting` change by exchange. So a dead block is in one place,
+ *                        or with one thread, which alone takes its guards away and gives it back.
+ *
+ * A thread may be stopped between any two steps of a free: dead bit, site, guards, place. Then the
+ * block is dead and with that thread. The child of a fork that has not the thread keeps the block's
+ * memory.
+ *
  * A freed block loses its pages and all access, and waits among a few others. The guards are a mark
  * in the page table (MADV_GUARD_INSTALL, Linux 6.13), which splits no mapping and drops the pages;
  * where the kernel does not know them, protections.
@@ -170,6 +182,7 @@ void guarded_look(struct slab *slab, const char *function)
         report_misuse(REPORT_FATAL, function, start, "written behind its end", &facts, NULL);
 }
 
+/* For the thread that has the dead block: [waits in one place]. */
 static void give_back(struct slab *slab)
 {
     if (is_guarded(slab)) {
@@ -234,7 +247,7 @@ void guarded_free(struct slab *slab, const struct freeing *freeing)
         report_mismatch(freeing, facts, how);
     guarded_look(slab, freeing->function);
     if (__atomic_fetch_or(&slab->words[0].retired, DEAD, __ATOMIC_ACQ_REL) & DEAD) {
-        report_dead_pointer(freeing, slab); /* another thread was faster */
+        report_dead_pointer(freeing, slab); /* [one ends a block]: another thread was faster */
         return;
     }
     slab->words[0].mark |= (uint64_t)site_of(freeing->site) << FREE_SITE_SHIFT;

@@ -12,8 +12,10 @@
  * An access that leaves the page faults, and so does every one to a freed block (faults.h). What is
  * written beside a block within its page is found when it is freed, or at exit.
  *
- * No lock: a slot passes from one holder to the next by its state. A thread that is stopped, or
- * left out of a fork's child, while it holds a slot keeps that one slot from use.
+ * No lock: a slot passes from one holder to the next by its state. Each arrow is one atomic
+ * instruction, and only who holds a slot (HELD, LOOKED_AT) writes to it. A thread that is stopped
+ * while it holds a slot keeps that one slot from use. So does one that the child of a fork has not.
+ * (LOOKED_AT is worse: a free of the block waits in the child for ever.)
  *
  *     FREED, a number ── allocate ──> HELD ──> LIVE ── free ──> HELD ──> FREED, a higher number
  *                                              LIVE <── exit ──> LOOKED_AT   (a free waits)

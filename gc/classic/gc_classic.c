@@ -351,7 +351,7 @@ static bool is_object(const void *block)
     return classic_heap_find(&classic->heap, (uintptr_t)block) == block;
 }
 
-/* After lock_enter(&lock). If that was refused the heap is read without the lock: still-heap. */
+/* After lock_enter(&lock). If that was refused the heap is read without the lock: [still-heap]. */
 static void end_reading(bool is_locked)
 {
     if (is_locked)

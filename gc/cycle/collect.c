@@ -2,8 +2,8 @@
  *
  * collect.c: the collections of `gc`: what its driver (gc/world/collection.h) asks of it.
  *
- *     state.lock          one collection at a time (one-collection)
- *       blocks_lock       no stopped thread holds it (no-heap-lock-stopped)
+ *     state.lock          one collection at a time: [one-collection]
+ *       blocks_lock       no stopped thread holds it: [no-heap-lock-stopped]
  *         prepare         tracks what is new                          generations.c
  *         begin           clears the marks                            mark.c
  *         mark            follows what the roots point to             drain.c
@@ -14,8 +14,23 @@
  * A full collection may be a cycle (concurrent.h): two stops, of which the first ends after the
  * roots, and slices between them.
  *
+ * What each step writes in the heap, and what becomes of it when the collection is given up there:
+ *
+ *     stop        nothing                             [late-ack] (gc/world/stop.c)
+ *     begin       free bits of local free lists       `abandon` clears them: [local-is-free]
+ *                 marks                               the next collection is a full one, which
+ *     roots,      marks; pins of a hider's blocks     clears all marks: [marks are whole],
+ *       mark                                          [given up is full]. Pins stay
+ *     sweep       free, live, retired, suspect,       from here on it is not given up
+ *                 old and `queued` bits
+ *     finish      large blocks, runs: with the lock
+ *
+ * A fork waits for state.lock. So it comes between two collections, or between the stops of a
+ * cycle, or while slabs wait for a late sweep. The child gives a cycle up ([given up is full]). It
+ * has the marks and numbers of a late sweep, and goes on with it (alloc/blocks/late_sweep.h).
+ *
  * Invariant
- *   local-is-free       In a stopped world the blocks in threads' local free lists have their free
+ * [local-is-free]       In a stopped world the blocks in threads' local free lists have their free
  *                       bits set: from `begin` until `sweep` or `abandon` clears the bits again. A
  *                       thread that was stopped finds its lists and their bits as it left them. The
  *                       lists can be walked: [whole list] (alloc/blocks/heap.h).
@@ -42,7 +57,7 @@
 enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP };
 
 static struct {
-    struct lock lock; /* of all that follows */
+    struct lock lock; /* of all that follows, but for `leaks` and `finished`, which are atomic */
     struct collection_driver driver;
     unsigned markers;
     bool retires, tells_hiders;

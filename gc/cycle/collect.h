@@ -103,6 +103,7 @@ void collect_before_hiding(void);
 /* Every collection from now on is given up: for a sandbox. False: nothing has changed. */
 bool collect_never_again(void);
 
+/* Without the lock they are hints: another thread may be counting. */
 const struct collect_statistics *collect_statistics(void);
 
 /* Set before collect_init: called after a collection that found a pointer to a suspect. */

@@ -31,7 +31,7 @@
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
  *       them is followed. What is written later is on a dirty page. (That a page is clean without
  *       being protected does no harm: the kernel says again that it was written.)
- *   last-harvest, last-roots
+ *   [last-harvest], [last-roots]
  *       The last stop follows again what is marked on dirty pages, and reads the roots again.
  *   [born marked]
  *       A block that is not live when the cycle begins is marked from then on (slices.c), and so
@@ -52,9 +52,12 @@
  *   [pins are roots]
  *       Pinned blocks are roots of both stops.
  *
- * The world's marks are no use to a minor collection until the cycle ends, so there is none during
- * it. Everything here belongs to the holder of the collector's lock and the heap's, unless it says
- * otherwise.
+ * A minor collection has no use for the marks of a cycle that has not ended. So there is none
+ * during a cycle.
+ *
+ * Who writes: the holder of the collector's lock and the heap's. The phase, and what was taken at
+ * the last slice, are atomic: any thread reads them to see whether a slice is due, and may be late.
+ * A fork comes between two slices, never in one: it takes both locks.
  */
 #ifndef ALLOTROPE_GC_CYCLE_CONCURRENT_H
 #define ALLOTROPE_GC_CYCLE_CONCURRENT_H

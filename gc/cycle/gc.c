@@ -221,6 +221,9 @@ static struct {
     _Atomic bool free_looks;
 } gc;
 
+/* [looks before counts]: free_looks is set before free_ignored is cleared, and is never cleared.
+ * gc_free reads them in the other order. So whoever finds that frees count, where they were ignored
+ * before, finds that the fast path must not be used ([late live bit]). Any thread. */
 static void set_free_ignored(void)
 {
     bool ignored = gc.ignores_frees && collect_works();
@@ -569,7 +572,8 @@ static size_t gc_usable_size(const void *block)
     return bytes - (bytes > 0 && bytes <= PADDED_BYTES && gc.collects);
 }
 
-/* The fast path of free does not look at the retired bit, which the next block must not have. */
+/* The fast path of free does not look at the retired bit, and the next block must not have it. A
+ * thread that is stopped between the two calls has the program's block, in a register. */
 static void free_for_good(void *block)
 {
     if (atomic_load_explicit(&gc.has_pointer_free, memory_order_relaxed))
@@ -591,8 +595,8 @@ static __attribute__((noinline)) void free_looking(void *block)
         free_for_good(block);
 }
 
-/* Reads in this order, since set_free_ignored sets free_looks before it clears free_ignored: who
- * finds that frees count finds that the fast path must not be used ([late live bit]). */
+/* [looks before counts]. A thread that is stopped between the two reads, while frees begin to
+ * count, ignores one more. */
 static void gc_free(void *block)
 {
     bool ignored = gc.free_ignored;

@@ -170,6 +170,7 @@ void generations_mark_old(void)
     mark_changed_done();
 }
 
+/* [pinned by kernel is dirty] */
 void generations_kernel_writes(uintptr_t address)
 {
     struct slab *slab = blocks_slab_of((const void *)address);

@@ -50,6 +50,9 @@
  *   [current is young], [listed is young], [young is listed]
  *       See alloc/blocks/young.c.
  *
+ * Who writes: the holder of the collector's lock and the heap's. The child of a fork begins with
+ * marks that are not whole, and all pages dirty.
+ *
  * What is not seen: a pointer that was in an old block before the block that it now means was made,
  * and that the program has not stored again because it was the same. Under free=ignore none can be
  * there, but in memory that its owner has never written. Under `honour` it is one that dangled.

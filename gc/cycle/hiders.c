@@ -15,7 +15,7 @@
  * a function we call. All that code has the same file, so all its blocks are a hider's then.
  *
  * Invariant
- *   looked-at-stopped   Ranges change while the world is stopped. A thread that was stopped while
+ * [looked-at-stopped]   Ranges change while the world is stopped. A thread that was stopped while
  *                       it read them may take one for another, once. Its block is live then and is
  *                       pinned by the look itself, or by the next: hence two looks in a row say
  *                       that all is to be pinned.
@@ -95,6 +95,7 @@ static bool enter(size_t index, const struct mapping *mapping)
     return known;
 }
 
+/* [looked-at-stopped] */
 bool hiders_look(const struct mapping *mappings, size_t count)
 {
     size_t found = 0;

@@ -48,7 +48,7 @@ static __attribute__((noinline)) void scan_piece(struct marker *marker)
 
 /* Empties the stack and the ranges: the first step for words of the stack while the queue has room,
  * the second step for the first in the queue, and so on. Counters and bounds are in registers.
- * shared: see marks-only-grow. */
+ * shared: see [marks-only-grow]. */
 static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
 {
     const struct scan scan = {mark.bounds, NULL};

@@ -8,11 +8,15 @@
  * once if the marking is over.
  *
  * Invariants
- *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
+ * [pool-under-lock]   The pool and its size belong to whoever holds pool_lock. pool_filled is a
  *                     hint that is read without it.
- *   idle-is-empty     A marker counts itself idle only after it found its stack, its ranges and the
+ * [idle-is-empty]     A marker counts itself idle only after it found its stack, its ranges and the
  *                     pool empty. Only a marker that is not idle fills the pool. So when idle ==
- *                     working there is nothing left to mark, and nobody may join.
+ *                     working there is nothing left to mark, and the first marker goes on. A
+ *                     helper that has read the two numbers before may still join. It finds nothing
+ *                     and ends, perhaps when the world runs again. The next collection waits for
+ *                     its end before it begins (mark_prepare). A fork does not: if the helper holds
+ *                     pool_lock then, the child finds it held.
  *
  * Source: Jones, Hosking, Moss, "The Garbage Collection Handbook", 2012, chapter 14 (sharing work,
  * and its termination).
@@ -96,7 +100,7 @@ static void wait_for_work(unsigned turn)
     atomic_fetch_sub(&mark.asleep, 1);
 }
 
-/* Until all markers are idle (idle-is-empty). */
+/* Until all markers are idle: [idle-is-empty]. */
 static void drain_in_parallel(struct marker *marker)
 {
     for (;;) {

@@ -4,9 +4,12 @@
  * stopped world does before and after them.
  *
  * Threads run during a slice, and change free, remote and retired bits. A slice goes by the mark
- * bits. A block without a mark was live when the cycle began: the slice marks and follows it. If
- * the block has been freed since, its mark does no harm: the sweep asks the free bit. Too much may
- * be kept then. If a thread writes a word while the slice reads it, the word's page is dirty.
+ * bits. Nobody else writes these meanwhile: new slabs are made under the lock that the slice holds.
+ * A block without a mark was live when the cycle began: the slice marks and follows it. If the
+ * block has been freed since, its mark does no harm: the sweep asks the free bit. Too much may be
+ * kept then. If a thread writes a word while the slice reads it, the word's page is dirty. A block
+ * that the slice finds retired is marked and not followed. If realloc makes it the program's again
+ * before the last stop, only what lies on its written pages is followed.
  *
  * Invariants
  * [locked shapes]     A slice holds the heap's lock, so no slab comes, goes or changes its shape in
@@ -18,7 +21,10 @@
  *                     copied is entered as dirty, and the stopped world reads it.
  * [free is marked]    At the last stop every block that is not live has its mark, so that no marker
  *                     looks into it, and a late sweep does not take it for dead
- *                     ([listed-is-marked], alloc/blocks/late_sweep.h).
+ *                     ([listed-is-marked], alloc/blocks/late_sweep.h). A block that is free then
+ *                     was free at the first stop, or of a newer slab; or it was on its way from a
+ *                     list at the first stop, and is marked from the thread's register, a root; or
+ *                     it was freed since, which blocks_have_freed tells.
  *   [boundary marks both]
  *                     Where two blocks meet, an address is the end of the one and the start of the
  *                     other. A marker takes it for the start, if a live block begins there, and
@@ -160,7 +166,7 @@ void slices_push(const char *start, size_t bytes)
         push_pending_range(&part, part.start, part.end, true);
 }
 
-/* Returns whether the block had no mark. */
+/* No other thread writes marks: [locked shapes]. Returns whether the block had no mark. */
 static bool mark_in_slice(struct marker *marker, const struct scan *scan,
                           const struct referent *referent)
 {
@@ -321,6 +327,7 @@ static void scan_fork_block(void *unused, struct slab *slab)
         scan_block(&mark.markers[0], slab->base, slab->block_bytes);
 }
 
+/* [untracked is followed], [read by copy] */
 void mark_untracked(void)
 {
     for (size_t i = 0; i < mark.pending_count; i++)

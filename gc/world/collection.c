@@ -215,6 +215,7 @@ static bool is_own_process(const struct collection_driver *driver)
     return SYSCALL_0(SYS_getpid) == driver->process;
 }
 
+/* [running-then-execs] */
 void collection_before_exec(struct collection_driver *driver)
 {
     static const struct timespec nap = {.tv_nsec = 100000};
@@ -319,6 +320,7 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
     restore_signals(mask);
 }
 
+/* [running-then-execs] */
 static bool run_stop(struct collection_driver *driver, bool first_stop)
 {
     uint64_t mask = block_signals();

@@ -27,14 +27,22 @@
  *                 address of its frame, by compare and swap.
  *   acks          Writer: threads. The stopper sleeps on it; what counts are the states.
  *   acks_needed   Writer: the stopper. The thread that reaches it wakes the stopper.
+ *   the rest of `stop`, and of a record
+ *                 Writer: the stopper, which holds the collector's lock.
+ *   was_in_call, ended_waits
+ *                 Writer: the stopped thread. Guesses and counts, in no order with anything.
+ *   on_request    Writer: stop_listen, always the same value.
  * Invariants
- *   late-ack      A thread that answers too late finds GONE or another epoch in its state, or the
+ * [late-ack]      A thread that answers too late finds GONE or another epoch in its state, or the
  *                 epoch changed, and returns from the signal at once. So a stop that is given up
  *                 leaves nothing behind.
- *   frame-stays   A thread whose frame is in its state does not leave the handler until the epoch
+ * [frame-stays]   A thread whose frame is in its state does not leave the handler until the epoch
  *                 changes. The stopper reads frames only before resume_world.
- *   closed-set    When stop_world returns STOP_DONE, every thread of the process is the stopper,
- *                 is stopped, or runs no code of the program.
+ * [closed-set]    When stop_world returns STOP_DONE, every thread of the process is the stopper,
+ *                 is stopped, or runs no code of the program. For that the last list must be
+ *                 complete. (The kernel's list is not, if a thread ends at the moment when it is
+ *                 listed: Linux then leaves out the next one, next_tid and first_tid in
+ *                 fs/proc/base.c. A thread that is new and comes next is missed.)
  *
  * The handler runs on whatever stack the kernel chose. It takes at most 512 bytes of it beside the
  * kernel's frame, as docs/gc.md promises: so no buffers there, and no calls but these. An answer to
@@ -440,6 +448,7 @@ static bool is_in_call(const ucontext_t *context)
     return registers[REG_RAX] == -EINTR || is_at_system_call(registers);
 }
 
+/* [late-ack], [frame-stays] */
 static void wait_for_resume(struct frame *frame, uint64_t cookie)
 {
     size_t index = cookie & ((1 << INDEX_BITS) - 1);
@@ -711,6 +720,7 @@ static bool wait_for_acks(void)
     }
 }
 
+/* [closed-set] */
 static bool stop_all(void)
 {
     do {
@@ -746,6 +756,7 @@ uint32_t stop_ended_waits(void)
     return atomic_load_explicit(own_ended_waits(), memory_order_relaxed);
 }
 
+/* The states first: whoever sees the new epoch may leave its frame. [frame-stays] */
 void resume_world(void)
 {
     for (size_t i = 0; i < stop.count; i++)

@@ -3,8 +3,8 @@
  * outside.h: looking into the heap from outside, and tuning it, while another thread may fork.
  *
  * What looks in takes the heap's locks, which fork holds. Its caller may hold a lock of libc's, as
- * the write function of a stream does, for which fork waits: so it must not wait for fork, no more
- * than malloc (nobody-waits, vm/freeze.h). It is an operation, therefore, for whose end fork waits.
+ * the write function of a stream does, for which fork waits. So it must not wait for fork, no more
+ * than malloc ([nobody-waits], vm/freeze.h). So it is an operation, and fork waits for its end.
  * While the heap is frozen nobody looks in, and tuning is put off.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_OUTSIDE_H
