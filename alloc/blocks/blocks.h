@@ -137,6 +137,8 @@ void blocks_sweep_rest(void);
 void blocks_each_young(void (*visit)(void *argument, struct slab *slab), void *argument);
 /* Any thread, no lock. */
 void blocks_enter_young(struct slab *slab);
+/* False: a thread was stopped before it has pushed a slab, so the young ones are not all listed. */
+bool blocks_young_are_listed(void);
 /* None is young any more: each is visited then, unless `visit` is NULL, which may enter it again.
  */
 void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *argument);

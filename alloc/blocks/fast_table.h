@@ -59,9 +59,11 @@ static inline bool unit_is_live(size_t unit)
 
 /* Of a block of a slab. Load, change and store are three instructions: [owning thread writes],
  * [late live bit]. They are written out because the compiler computes the word's address apart, and
- * makes six of the change; one instruction that changes memory takes longer than the three. */
+ * makes six of the change; one instruction that changes memory takes longer than the three. The
+ * fence is for the compiler: [list before live bit]. */
 static inline void set_live(const void *block)
 {
+    atomic_signal_fence(memory_order_seq_cst);
     uintptr_t unit = (uintptr_t)block >> UNIT_SHIFT;
     uint64_t *word = (uint64_t *)fast_table.live_origin + unit / LIVE_BITS_PER_WORD, bits;
     __asm__("movq %0, %1\n\tbtsq %2, %1\n\tmovq %1, %0"

@@ -50,6 +50,7 @@
  *     slab.next_young                   who pushes the slab                  before the push
  *     blocks_heap.young                 any thread pushes;                   compare-exchange,
  *                                       stopped: takes all                   release
+ *     blocks_heap.entering_young        any thread                           fetch_add, fetch_sub
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
  *                                       new: with `lock` clears
  *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
@@ -182,9 +183,8 @@
  *     malloc takes a block from its list, or clears its free bit, before it sets the live bit. A
  *     sweep may clear all live bits of 64 blocks in one go, those of free and listed blocks too
  *     (blocks_clear_live). A live bit that is set too early is lost then. The program's free of the
- *     block then finds no live block, and ends the process. (No barrier orders the store of a
- *     list's head before the live bit. The order is the one that the compiler has chosen: see the
- *     machine code of blocks_alloc.)
+ *     block then finds no live block, and ends the process. A fence in set_live keeps the compiler
+ *     from another order.
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it
@@ -355,6 +355,7 @@ struct blocks_heap {
     uint64_t large_blocks, large_bytes;
     struct slab *mappings;              /* SLAB_MAPPINGs with records of the heap */
     struct slab *_Atomic young;         /* see young.c */
+    _Atomic uint32_t entering_young;    /* threads that are about to push: [young is listed] */
     unsigned rows;                      /* of bits, behind a record's words: slab.h */
     uint32_t class_slabs[SIZE_CLASSES]; /* slabs of each class, large blocks not counted */
     size_t populate_from;               /* see slow.c; 0: never */

@@ -28,12 +28,12 @@
  *                       that gets into a list later was the program's, and so is old: it stays so,
  *                       and what is written to it is on a dirty page.)
  * [young is listed]     `young` is set just if the slab is on the list, or is about to be pushed
- *                       by the thread that has set it. The owning thread that is stopped in
- *                       between has not taken a block of the slab yet. So a collection that does
- *                       not find the slab misses none. Whoever holds the heap's lock is not
- *                       stopped in between. (A pin, gc/cycle/gc.c, sets `young` of another thread's
- *                       slab without the lock. If it is stopped before its push, the owning thread
- *                       may take blocks of a slab that is not on the list.)
+ *                       by the thread that has set it. That thread counts itself in
+ *                       entering_young, from before it sets `young` until after the push. Another
+ *                       thread that finds `young` set goes on, and may take blocks of a slab that
+ *                       is not on the list yet. So a collection that finds the count above zero is
+ *                       no minor one. A thread that leaves in between, by a longjmp out of a
+ *                       signal handler, leaves the count: no collection is a minor one then.
  */
 #include "alloc/blocks/young.h"
 
@@ -48,18 +48,30 @@ static bool has_generations(void)
     return blocks_heap.rows >= SLAB_OLD_ROWS;
 }
 
-/* Those of a fork are on a list of their own, all young for ever: their records go with them. */
-void enter_young(struct slab *slab)
+static void push_young(struct slab *slab)
 {
-    if (!has_generations() || slab->is_of_fork ||
-        atomic_load_explicit(&slab->young, memory_order_relaxed) ||
-        atomic_exchange_explicit(&slab->young, true, memory_order_relaxed))
-        return;
     struct slab *newest = atomic_load_explicit(&blocks_heap.young, memory_order_relaxed);
     do
         atomic_store_explicit(&slab->next_young, newest, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&blocks_heap.young, &newest, slab,
                                                   memory_order_release, memory_order_relaxed));
+}
+
+/* Those of a fork are on a list of their own, all young for ever: their records go with them. */
+void enter_young(struct slab *slab)
+{
+    if (!has_generations() || slab->is_of_fork ||
+        atomic_load_explicit(&slab->young, memory_order_relaxed))
+        return;
+    atomic_fetch_add(&blocks_heap.entering_young, 1); /* [young is listed] */
+    if (!atomic_exchange(&slab->young, true))
+        push_young(slab);
+    atomic_fetch_sub(&blocks_heap.entering_young, 1);
+}
+
+bool blocks_young_are_listed(void)
+{
+    return atomic_load(&blocks_heap.entering_young) == 0;
 }
 
 void blocks_enter_young(struct slab *slab)
@@ -151,5 +163,6 @@ void forget_young(void)
     if (!has_generations())
         return;
     atomic_store_explicit(&blocks_heap.young, NULL, memory_order_relaxed);
+    atomic_store_explicit(&blocks_heap.entering_young, 0, memory_order_relaxed);
     each_slab_record(forget, NULL);
 }

@@ -158,6 +158,7 @@ static void guard_fork_child(void)
     draws = random_seed();
     until_sample = NOT_BEGUN;
     faults_fork_child();
+    pool_fork_child();
     blocks_fork_child();
 }
 

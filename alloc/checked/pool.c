@@ -334,3 +334,10 @@ void pool_look(void)
             set_state(&slots[i], LIVE);
         }
 }
+
+void pool_fork_child(void)
+{
+    for (size_t i = 0; pool_start && i < slot_count; i++)
+        if (state_of(&slots[i]) == LOOKED_AT)
+            set_state(&slots[i], LIVE);
+}

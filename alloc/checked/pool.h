@@ -14,8 +14,8 @@
  *
  * No lock: a slot passes from one holder to the next by its state. Each arrow is one atomic
  * instruction, and only who holds a slot (HELD, LOOKED_AT) writes to it. A thread that is stopped
- * while it holds a slot keeps that one slot from use. So does one that the child of a fork has not.
- * (LOOKED_AT is worse: a free of the block waits in the child for ever.)
+ * while it holds a slot keeps that one slot from use. So does one that the child of a fork has not,
+ * unless it only looked: pool_fork_child.
  *
  *     FREED, a number ── allocate ──> HELD ──> LIVE ── free ──> HELD ──> FREED, a higher number
  *                                              LIVE <── exit ──> LOOKED_AT   (a free waits)
@@ -64,6 +64,8 @@ void pool_count(struct pool_counts *counts);
 
 /* Reports what was written beside live blocks. Other threads may run. */
 void pool_look(void);
+/* In the child of a fork: nobody looks at a block any more, so its free does not wait. */
+void pool_fork_child(void);
 
 /* A fault at an address in the pool. access: "read". at: as report_access has it. */
 bool pool_report_fault(const char *access, const void *address, const void *at);

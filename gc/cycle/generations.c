@@ -145,8 +145,9 @@ bool generations_begin(bool minor)
     each_dirty(count_dirty);
     generations.statistics.looks++;
     generations.statistics.look_ns += monotonic_ns() - begun_ns;
-    generations.statistics.refused += minor && whole && generations.in_doubt;
-    return minor && whole && !generations.in_doubt;
+    bool is_told = !generations.in_doubt && blocks_young_are_listed();
+    generations.statistics.refused += minor && whole && !is_told;
+    return minor && whole && is_told;
 }
 
 bool generations_are_in_doubt(void)

@@ -26,7 +26,8 @@
  *
  *   [doubt is full]
  *       A collection is a full one where the kernel does not tell of the whole of the heap's space.
- *       (Of a large block that is a mapping all pages are dirty then, no more.)
+ *       (Of a large block that is a mapping all pages are dirty then, no more.) So it is where a
+ *       young slab may be missing on the list: [young is listed], alloc/blocks/young.c.
  *   [doubt is dirty], [clean is proven], [own memory only]
  *       See vm/kernel/dirty.h.
  *   [first survival promotes]

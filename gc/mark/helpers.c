@@ -15,8 +15,8 @@
  *                     working there is nothing left to mark, and the first marker goes on. A
  *                     helper that has read the two numbers before may still join. It finds nothing
  *                     and ends, perhaps when the world runs again. The next collection waits for
- *                     its end before it begins (mark_prepare). A fork does not: if the helper holds
- *                     pool_lock then, the child finds it held.
+ *                     its end before it begins (mark_prepare). A fork does not: the child has no
+ *                     helpers, and none of what they held (mark_forget_helpers).
  *
  * Source: Jones, Hosking, Moss, "The Garbage Collection Handbook", 2012, chapter 14 (sharing work,
  * and its termination).
@@ -182,6 +182,8 @@ void mark_forget_helpers(void)
 {
     for (unsigned i = 0; i < mark.most_markers; i++)
         atomic_store(&mark.markers[i].running, 0);
+    atomic_store(&mark.pool_lock, 0);
+    atomic_store(&mark.asleep, 0);
 }
 
 unsigned helpers_drain(unsigned helpers)

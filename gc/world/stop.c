@@ -40,9 +40,10 @@
  *                 changes. The stopper reads frames only before resume_world.
  * [closed-set]    When stop_world returns STOP_DONE, every thread of the process is the stopper,
  *                 is stopped, or runs no code of the program. For that the last list must be
- *                 complete. (The kernel's list is not, if a thread ends at the moment when it is
- *                 listed: Linux then leaves out the next one, next_tid and first_tid in
- *                 fs/proc/base.c. A thread that is new and comes next is missed.)
+ *                 complete. The kernel's list is not, if a thread ends at the moment when it is
+ *                 listed: Linux then leaves out the next one (next_tid and first_tid in
+ *                 fs/proc/base.c). Stopped threads do not end. So the list is read again if one
+ *                 that it named, and that is not stopped, has ended since.
  *
  * The handler runs on whatever stack the kernel chose. It takes at most 512 bytes of it beside the
  * kernel's frame, as docs/gc.md promises: so no buffers there, and no calls but these. An answer to
@@ -118,6 +119,7 @@ struct frame {
 struct thread_record {
     pid_t thread;
     bool unsent, has_run;
+    uint32_t list; /* the number of the last list that names it */
     uint64_t ran; /* where has_run: its processor time, in ns, when it was first asked about */
     _Atomic uint64_t state;
 };
@@ -129,6 +131,7 @@ static struct {
     pid_t process, self;
     enum stop_failure failure;
     size_t added;                       /* that were new in the last list */
+    uint32_t lists;                     /* that were read in this stop */
     _Atomic uint32_t epoch;             /* odd while the world is stopped */
     _Atomic uint32_t acks, acks_needed; /* see above */
 } stop;
@@ -582,12 +585,13 @@ bool stop_init(void)
     return stop.records != NULL;
 }
 
-static bool is_known(pid_t thread)
+/* NULL: it was in no list yet. */
+static struct thread_record *record_of(pid_t thread)
 {
     for (size_t i = 0; i < stop.count; i++)
         if (stop.records[i].thread == thread)
-            return true;
-    return false;
+            return &stop.records[i];
+    return NULL;
 }
 
 static bool signal_thread(struct thread_record *record)
@@ -610,14 +614,20 @@ static bool signal_thread(struct thread_record *record)
 static bool add_if_new(void *argument, pid_t thread)
 {
     (void)argument;
-    if (thread == stop.self || is_known(thread))
+    if (thread == stop.self)
         return true;
+    struct thread_record *record = record_of(thread);
+    if (record) {
+        record->list = stop.lists;
+        return true;
+    }
     if (stop.count == MAX_THREADS) {
         stop.failure = STOP_TOO_MANY;
         return false;
     }
-    struct thread_record *record = &stop.records[stop.count++];
+    record = &stop.records[stop.count++];
     record->thread = thread;
+    record->list = stop.lists;
     record->unsent = true;
     record->has_run = false;
     atomic_store(&record->state, EXPECTED | stop.epoch);
@@ -662,12 +672,17 @@ static bool is_starved(struct thread_record *record)
     return ran - record->ran < ACK_TIMEOUT_NS / 2;
 }
 
+static bool has_ended(pid_t thread)
+{
+    return SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH;
+}
+
 static enum outlook outlook_of(struct thread_record *record)
 {
     pid_t thread = record->thread;
     char state;
     unsigned long flags;
-    if (SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH)
+    if (has_ended(thread))
         return NEVER;
     if (!process_thread_state(thread, &state, &flags))
         return DOUBTFUL;
@@ -720,11 +735,24 @@ static bool wait_for_acks(void)
     }
 }
 
+/* Whether the last list may lack a thread: one that it names has ended since. */
+static bool list_may_lack_one(void)
+{
+    for (size_t i = 0; i < stop.count; i++) {
+        const struct thread_record *record = &stop.records[i];
+        if (record->list == stop.lists && atomic_load(&record->state) == GONE &&
+            has_ended(record->thread))
+            return true;
+    }
+    return false;
+}
+
 /* [closed-set] */
 static bool stop_all(void)
 {
     do {
         stop.added = 0;
+        stop.lists++;
         if (!process_each_thread(add_if_new, NULL)) {
             if (stop.failure == STOP_DONE)
                 stop.failure = STOP_NO_THREAD_LIST;
@@ -732,7 +760,7 @@ static bool stop_all(void)
         }
         if (!signal_added(false) || !signal_added(true) || !wait_for_acks())
             return false;
-    } while (stop.added > 0);
+    } while (stop.added > 0 || list_may_lack_one());
     return true;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/heap.h"
 #include "gc/cycle/collect.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/pace.h"
@@ -364,6 +365,38 @@ static void test_doubt_is_full(void **state)
     assert_int_equal(live_children(), CHILDREN);
 }
 
+/* A thread that pins a block of another's slab was stopped before it has pushed the slab. */
+static void test_a_slab_that_is_not_listed_makes_it_full(void **state)
+{
+    (void)state;
+    require_ready();
+    parents[0] = new_parent(2 * PAGE_BYTES);
+    full();
+    uint64_t refused = generations_statistics()->refused;
+    const struct collect_statistics before = *collect_statistics();
+    atomic_fetch_add(&blocks_heap.entering_young, 1);
+    assert_true(collect(CAUSE_VERIFY, 0));
+    atomic_fetch_sub(&blocks_heap.entering_young, 1);
+    assert_int_equal(generations_statistics()->refused, refused + 1);
+    assert_int_equal(collect_statistics()->full.collections, before.full.collections + 1);
+    assert_int_equal(collect_statistics()->minor.collections, before.minor.collections);
+    minor();
+}
+
+/* Nobody is counted who has pushed, or has found the slab young. */
+static void test_who_has_entered_a_slab_is_not_counted(void **state)
+{
+    (void)state;
+    require_ready();
+    void *block = blocks_alloc(PAGE_BYTES);
+    full();
+    struct slab *slab = blocks_slab_of(block);
+    for (int i = 0; i < 2; i++)
+        blocks_enter_young(slab);
+    assert_true(blocks_young_are_listed());
+    minor();
+}
+
 /* A large block moves with its pages. */
 static void test_a_moved_mapping_is_dirty(void **state)
 {
@@ -484,6 +517,8 @@ int main(void)
         cmocka_unit_test(test_a_child_by_number_neither_collects_nor_takes_bits),
         cmocka_unit_test(test_pins_are_roots),
         cmocka_unit_test(test_doubt_is_full),
+        cmocka_unit_test(test_a_slab_that_is_not_listed_makes_it_full),
+        cmocka_unit_test(test_who_has_entered_a_slab_is_not_counted),
         cmocka_unit_test(test_a_moved_mapping_is_dirty),
         cmocka_unit_test(test_born_dirty),
         cmocka_unit_test(test_what_the_kernel_writes_is_dirty),

@@ -11,6 +11,7 @@
 #include "alloc/blocks/blocks.h"
 #include "gc/mark/candidates.h"
 #include "gc/mark/mark.h"
+#include "gc/mark/marker.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -569,6 +570,27 @@ static void test_a_pinned_block_that_is_not_live_is_no_root(void **state)
     unpin(retired);
 }
 
+/* A helper that was late held the pool's lock when the process forked, and is not in the child. */
+static void mark_where_a_helper_held_the_pool(void *block)
+{
+    atomic_store(&mark.pool_lock, 1);
+    atomic_store(&mark.markers[1].running, 1);
+    mark_forget_helpers();
+    alarm(60);
+    begin_marking();
+    uintptr_t word = (uintptr_t)block + 1;
+    mark_roots(&word, (const char *)&word + sizeof word);
+    finish_marking(MARKERS - 1);
+    require(is_marked(block));
+}
+
+static void test_a_child_needs_nothing_that_a_helper_held(void **state)
+{
+    (void)state;
+    void *block = new_block(64);
+    assert_child_succeeds(mark_where_a_helper_held_the_pool, block);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +613,7 @@ int main(void)
         cmocka_unit_test(test_a_pinned_block_is_a_root),
         cmocka_unit_test(test_distances_count_in_pinned_blocks_only),
         cmocka_unit_test(test_a_pinned_block_that_is_not_live_is_no_root),
+        cmocka_unit_test(test_a_child_needs_nothing_that_a_helper_held),
     };
     return cmocka_run_group_tests(tests, make_heap, NULL);
 }
