@@ -425,14 +425,10 @@ static void init_meanings(bool quarantines, enum gc_leaks leaks)
         need_sites();
 }
 
-static bool init(const void *values)
+static struct pace_options pace_of(const struct collection_options *collections, bool ignored,
+                                   bool quarantines)
 {
-    const struct gc_options *chosen = values;
-    const struct collection_options *collections = &chosen->collections;
-    bool ignored = chosen->free == FREE_IGNORE, quarantines = chosen->free == FREE_QUARANTINE;
-    enum gc_leaks leaks = leaks_of(chosen);
-    bool collects = ignored || quarantines || leaks != LEAKS_KEEP;
-    struct pace_options pace = {
+    return (struct pace_options){
         .policy = collections->policy,
         .frees = !ignored && !quarantines,
         .quarantine = quarantines,
@@ -442,6 +438,16 @@ static bool init(const void *values)
         .generations = collections->generations > 1,
         .always_minors = collections->every > 0,
     };
+}
+
+static bool init(const void *values)
+{
+    const struct gc_options *chosen = values;
+    const struct collection_options *collections = &chosen->collections;
+    bool ignored = chosen->free == FREE_IGNORE, quarantines = chosen->free == FREE_QUARANTINE;
+    enum gc_leaks leaks = leaks_of(chosen);
+    bool collects = ignored || quarantines || leaks != LEAKS_KEEP;
+    struct pace_options pace = pace_of(collections, ignored, quarantines);
     pace_init(&pace);
     gc.collects = collects;
     init_meanings(quarantines, leaks);
@@ -814,6 +820,20 @@ static void visit_quarantine(statistic_visitor *visit, void *argument,
     visit(argument, "gc_quarantine", "written_after_free", quarantine_written_blocks());
 }
 
+static void visit_hidden(statistic_visitor *visit, void *argument,
+                         const struct collect_statistics *collections)
+{
+    visit(argument, "gc_hidden", "known_hiders", hiders_count());
+    visit(argument, "gc_hidden", "pinned_blocks", collections->pinned_blocks);
+    visit(argument, "gc_hidden", "suspected_blocks", collections->suspected_blocks);
+    visit(argument, "gc_hidden", "suspected_bytes", collections->suspected_bytes);
+    visit(argument, "gc_hidden", "reclaimed_blocks", collections->reclaimed_blocks);
+    visit(argument, "gc_hidden", "suspects", collections->suspects);
+    visit(argument, "gc_hidden", "pointed_to_again", collections->pointed_to);
+    visit(argument, "gc_hidden", "used_again", gc.proofs);
+    visit(argument, "gc_hidden", "keeps_leaks", gc.keeps_leaks);
+}
+
 static void gc_statistics(statistic_visitor *visit, void *argument)
 {
     static const char *const causes[COLLECT_CAUSES] = {
@@ -852,15 +872,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "live_bytes", driver->live_bytes);
     visit(argument, "gc", "stopped_threads", driver->stopped_threads);
     visit(argument, "gc", "next_collection_bytes", pace_goal());
-    visit(argument, "gc_hidden", "known_hiders", hiders_count());
-    visit(argument, "gc_hidden", "pinned_blocks", statistics->pinned_blocks);
-    visit(argument, "gc_hidden", "suspected_blocks", statistics->suspected_blocks);
-    visit(argument, "gc_hidden", "suspected_bytes", statistics->suspected_bytes);
-    visit(argument, "gc_hidden", "reclaimed_blocks", statistics->reclaimed_blocks);
-    visit(argument, "gc_hidden", "suspects", statistics->suspects);
-    visit(argument, "gc_hidden", "pointed_to_again", statistics->pointed_to);
-    visit(argument, "gc_hidden", "used_again", gc.proofs);
-    visit(argument, "gc_hidden", "keeps_leaks", gc.keeps_leaks);
+    visit_hidden(visit, argument, statistics);
     if (gc.quarantines)
         visit_quarantine(visit, argument, statistics);
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)

@@ -37,7 +37,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "alloc/presets": {"vm", "alloc", "alloc/policies", "alloc/layers"},
     "alloc/blocks": {"vm", "alloc"},
     "alloc/checked": VM | {"alloc", "alloc/blocks"},
-    "gc/world": VM | {"trace/protocol"},
+    "gc/world": VM | {"alloc", "trace/protocol"},
     "gc/mark": VM | {"alloc/blocks", "gc/world"},
     "gc/cycle": VM | {"alloc", "alloc/blocks", "gc/world", "gc/mark"},
     "gc/classic": VM | {"alloc", "gc/world"},

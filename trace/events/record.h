@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * record.h: runs a program and writes the allocation events that its processes hand over
- * (event_pool.h) to files (events/file.h).
+ * (protocol/event_pool.h) to files (writer.h).
  */
 #ifndef ALLOTROPE_TRACE_EVENTS_RECORD_H
 #define ALLOTROPE_TRACE_EVENTS_RECORD_H
