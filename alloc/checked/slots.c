@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * slots.c: what is found out about a slot, and said.
+ * slots.c: looks at a slot of `blocks:checked`, and tells which misuse it shows.
  */
 #include "alloc/checked/slots.h"
 

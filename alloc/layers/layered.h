@@ -8,6 +8,8 @@
  *     size < large          the thread's arena, under its lock   arena.h
  *     otherwise             a mapping of its own                 large.h
  *
+ * Its options (`arenas`, `cache`, `large`) are the rows of LAYERED_OPTIONS below.
+ *
  * The common path is here, inline; a preset's file instantiates it with a constant
  * layered_policy, which the compiler folds into it, so that composing costs no call. The rest is
  * in layered.c and the same for all. What a pointer is stands in its shadow byte (shadow_byte.h):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bsd.c: Kingsley's heap as published, and under the layers of today.
+ * bsd.c: Kingsley's heap as published, and under the layers of today (layers/layered.h, which has
+ * the options, too).
  */
 #include "alloc/presets/define_presets.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * verify.h: the verifier of minor collections and of cycles, for tests.
+ * verify.h: the verifier of minor collections and of cycles, for tests. (`allotrope verify-gc` is
+ * another thing: analysis/allotrope/features/hidden.)
  *
  * After a minor collection or a cycle has marked, and before it sweeps, a full one marks the same
  * stopped world. A block that only the full marking reaches is a loss: the other would have freed

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * reader.c: goes from chunk to chunk and hands out batches of references; see reader_state.h.
+ * unpack.c verifies the checksums.
  */
 #include "trace/format/reader.h"
 

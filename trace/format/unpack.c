@@ -2,8 +2,8 @@
  *
  * unpack.c: a chunk from the file to its streams, and its definitions to tables.
  *
- * What comes from the file is checked before it is used: hashes first, then every count, number
- * and length against what the chunk holds.
+ * What comes from the file is checked before it is used: the checksums of head and payload
+ * first, then every count, number and length against what the chunk holds.
  */
 #include "trace/format/reader_state.h"
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One accounted run of a command, through the native launcher."""
+"""Runs commands through the native launcher, and reads what each run cost.
+
+launch() runs one. launch_together() runs several that begin at the same moment, for a duet: each
+launcher waits at a gate until all are ready."""
 
 import contextlib
 import json

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Whether a program hides pointers from the collector."""
+"""`allotrope verify-gc`: whether a program hides pointers from the collector."""

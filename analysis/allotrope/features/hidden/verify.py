@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs a program under the recorder and a collector that only watches, and judges what it did with
-blocks that the collector held for dead.
+"""`allotrope verify-gc`: runs a program under the recorder and a collector that only watches, and
+judges what it did with blocks that the collector held for dead.
 
 The trace is not kept: it goes through a pipe to allotrope-trace, which looks for references to such
 blocks (trace/inspect/unsafe.c).

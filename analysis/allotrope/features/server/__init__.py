@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""A server under a load."""
+"""One start of a server under a load, for `allotrope compare --server`."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""A program's references: recording them, and reading a trace."""
+"""A program's references: recording them, and reading a trace (`allotrope record`, `trace`)."""
