@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * reader.c: goes from chunk to chunk and hands out batches of references; see reader_state.h.
- * unpack.c verifies the checksums.
+ * unpack.c verifies the checksums of each chunk that is read; a seek verifies heads alone.
  */
 #include "trace/format/reader.h"
 
