@@ -3,10 +3,16 @@
  * collector.c: what a collector asks of the heap; what the heap asks of it is in
  * ask_collector.h.
  *
- * A collection takes the heap's lock, stops the other threads ([no stopped holder], heap.h), sets
- * the free bits of the blocks in local free lists, marks, sweeps by the slabs' bits, clears those
- * free bits again, lets the threads go on, and says blocks_swept: each thread then rebins its slabs
- * when it next needs one.
+ * A collection, step by step:
+ *
+ *     takes the heap's lock                             blocks_lock
+ *     stops the other threads                           [no stopped holder], heap.h
+ *     sets the free bits of blocks in local free lists  blocks_set_local_free_bits(true)
+ *     marks, and sweeps by the slabs' bits
+ *     clears those free bits again                      blocks_set_local_free_bits(false)
+ *     lets the threads go on
+ *     has each thread rebin its slabs when it next      blocks_swept
+ *       needs one
  */
 #include "alloc/blocks/blocks.h"
 

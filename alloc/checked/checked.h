@@ -22,7 +22,7 @@
  * without access (zero_size.c).
  *
  * Who writes what: as in alloc/blocks/heap.h. Of a slot's bytes and trailer: who allocates or frees
- * the block. There is no collector, so a thread that is stopped, or preempted, is met by three:
+ * the block. There is no collector. What a stopped or preempted thread leaves is met by three:
  * other threads, which read the trailer of a neighbour's slot; sweep_at_exit; and the child of a
  * fork, which has not that thread. What a free leaves after each step:
  *
