@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from allotrope.features.compare import served
+from allotrope.features.reach import served
 from allotrope.features.compare.measure import Comparison, Plan
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...output.units import format_bytes, format_figure, format_ratio, format_seconds
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
+from ..reach import served
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
 from ..server.run import METRIC, ServerRun
-from . import served
 from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES as COMMAND_QUANTITIES
 from .measure import Comparison, Contender

@@ -23,7 +23,7 @@ from ...system.machine import machine_facts
 from ..compare.findings import load_limits, memory_quantity, own_memory
 from ..compare.output import as_document
 from ..compare.recommendation import Ratio, by_the_clock, choose
-from ..compare.served import cell, notes, stranger
+from ..reach.served import cell, notes, stranger
 from .measure import SuiteRun
 
 SCHEMA = "allotrope.suite/1"
