@@ -138,7 +138,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "lifetimes": {"sites"},
     "compare": {"latency", "reach", "server", "sites"},
     "locality": {"reach", "trace"},
-    "suite": {"compare", "reach"},
+    "suite": {"compare", "reach", "server"},
     "cluster": {"suite"},
 }
 # In study a package is a study, a room of its own too: it knows the frame, which is the rest, and

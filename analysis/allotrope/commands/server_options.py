@@ -76,7 +76,6 @@ NAMES = tuple(option.strip("-").replace("-", "_") for option, _ in OPTIONS)
 WITH_SERVER = {
     "command": "the server's command is --server's",
     "shell": "the server's command is --server's",
-    "vary": "a scan is made of commands",
     "prepare": "use --setup",
     "input": "a server reads none",
     "duet": "a server and its load have the machine to themselves",

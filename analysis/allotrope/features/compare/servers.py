@@ -103,7 +103,11 @@ def _tail(known: list[Metric]) -> Metric | None:
 
 def _shown(comparison: Comparison) -> tuple[Metric | None, Metric | None]:
     """The metrics that the table has room for."""
-    known = known_metrics(comparison)
+    return shown_of(known_metrics(comparison))
+
+
+def shown_of(known: list[Metric]) -> tuple[Metric | None, Metric | None]:
+    """How much was done in a second, and how slow the slowest were."""
     rates = [one for one in known if one.more_is_better and one.name != REQUESTS]
     rate = next((one for one in rates if one.name == THROUGHPUT), rates[0] if rates else None)
     return rate, _tail(known)
