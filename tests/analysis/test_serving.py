@@ -359,14 +359,10 @@ UNCOUNTED = {"LD_PRELOAD": str(LIBRARY), "ALLOTROPE": "blocks"}
 
 class TestOnlooker:
     def seen(self, onlooker: Onlooker, process: subprocess.Popen[bytes], name: str) -> list[Any]:
-        """Looks until the process is served by this one; then tells who is not seen."""
-
-        def is_so() -> bool:
-            onlooker.look([process.pid], 0.0)
-            return [one.serving.allocator for one in onlooker.processes] == [name]
-
-        await_that(is_so)
-        assert is_so()
+        """Once the process is served by this one it is looked at; who is not seen then."""
+        await_that(lambda: look(process.pid).allocator == name)
+        onlooker.look([process.pid], 0.0)
+        assert [one.serving.allocator for one in onlooker.processes] == [name]
         return served.not_seen(onlooker.processes, choose("blocks"), ())
 
     def test_who_does_not_come_to_our_library_is_told(self, tmp_path: Path) -> None:

@@ -172,8 +172,8 @@ WRITTEN = {
     "builds",
     metavar="NAME=PROGRAM",
     multiple=True,
-    help="compare builds of a program: {build} in CMD is PROGRAM; repeatable, the first is the "
-    "baseline (under glibc, or under each -a)",
+    help="compare builds of a program: {build} in CMD or --server is PROGRAM; two or more, the "
+    "first is the baseline (under glibc, or under each -a)",
 )
 @click.option(
     "--fail-if",

@@ -17,9 +17,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "--server",
         {
             "metavar": "CMD",
-            "help": "compare a server under a load instead of a command: start CMD, in the "
-            "foreground, under each allocator; in all commands {port} is a free port and {dir} "
-            "a new folder",
+            "help": "compare a server under a load instead of a command: start CMD under each "
+            "allocator; in all commands {port} is a free port and {dir} a new folder",
         },
     ),
     (

@@ -129,7 +129,7 @@ def sentences(found: Leaks) -> list[Sentence]:
 
 
 def as_document(found: Leaks) -> dict[str, Any]:
-    """docs/safety.md."""
+    """docs/leaks.md."""
     return {
         "schema": SCHEMA,
         **{key: found.about[key] for key in ("pid", "command", "allocator", "preset")},
