@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 import pytest
-from allotrope.features.reach import served
 from allotrope.features.compare.measure import Comparison, Plan
+from allotrope.features.reach import served
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
