@@ -42,6 +42,22 @@ void *realloc(void *block, size_t size)
 """
 
 
+# Says that it runs, by making a file, and ends when there is another.
+LINGERS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    void *volatile block = malloc(100);
+    fclose(fopen(argv[1], "w"));
+    while (access(argv[2], F_OK) != 0)
+        usleep(10000);
+    return argc != 3 || !block;
+}
+"""
+
+
 def plain_environment() -> dict[str, str]:
     """Ours, but for what would choose an allocator for a program or tell it what to report."""
     return {
@@ -160,3 +176,19 @@ def await_that(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + HANG
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def await_looks(pid: int, switches: int = 60) -> None:
+    """Until the threads of a process, which wait between two looks at what it runs, have done so
+    many times."""
+
+    def waits() -> int:
+        found = 0
+        for status in Path(f"/proc/{pid}/task").glob("*/status"):
+            for line in status.read_text().splitlines():
+                if line.startswith("voluntary_ctxt_switches:"):
+                    found += int(line.split()[1])
+        return found
+
+    before = waits()
+    await_that(lambda: waits() >= before + switches)

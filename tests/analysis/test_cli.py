@@ -202,6 +202,7 @@ BAD_QUESTIONS = [
     (["list", "more"], "'more' is one word too many; see allotrope list --help"),
     (["stats"], "PID is missing; see allotrope stats --help"),
     (["stats", "one"], "PID: 'one' is no whole number from 1 on"),
+    (["stats", "--interval", "1", "--interval", "2", "1"], "--interval is given twice"),
     (["compare", "--rounds"], "--rounds needs a value; see allotrope"),
     # of -a
     (["run", "--", "true"], "-a is missing; see allotrope run --help"),

@@ -63,6 +63,7 @@ def lacking(documents: str, names: Iterator[str]) -> list[str]:
             *WORK,
         ),
         ("sites", "--json=FILE", "--", *WORK),
+        ("leaks", "--json=FILE", "--", *WORK),
         ("vm", "table", "--rounds=1", "--json=FILE"),
     ],
     ids=lambda words: " ".join(words[:3]),

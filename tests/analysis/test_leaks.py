@@ -12,7 +12,15 @@ from typing import Any, Sequence
 
 import pytest
 from conftest import Command
-from under import HANG, LIBRARY, OWN_MALLOC, plain_environment
+from under import (
+    HANG,
+    LIBRARY,
+    LINGERS,
+    OWN_MALLOC,
+    await_looks,
+    await_that,
+    plain_environment,
+)
 
 from allotrope.features.leaks.ask import PUBLISHED, REPORT, need_reporter
 
@@ -637,3 +645,24 @@ def test_of_what_another_malloc_served_nothing_is_said(real: Command, tmp_path: 
     headline, *notes = document["words"]
     assert headline.startswith(f"no leaks among {document['allocations']} allocations of 2 proc")
     assert any("gc served nothing of own; what was lost there is not known" in n for n in notes)
+
+
+def test_who_wrote_no_report_is_named(real: Command, tmp_path: Path) -> None:
+    (tmp_path / "lingers.c").write_text(LINGERS)
+    static = tmp_path / "static"
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, "-static", "-o", static, tmp_path / "lingers.c"], check=True)
+    line = ["leaks", "--json=leaks.json", "--", "sh", "-c", f"{static} ready go; exec ls"]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with real.start(*line, cwd=tmp_path, **pipes) as command:
+        await_that((tmp_path / "ready").exists)
+        await_looks(command.pid)
+        (tmp_path / "go").touch()
+        _, said = command.communicate(timeout=HANG)
+    assert command.returncode == 0, said
+    assert "; what was lost there is not known." in " ".join(said.split())
+    document = json.loads((tmp_path / "leaks.json").read_text())
+    assert document["not_served"] == []
+    assert [(row["command"], row["allocator"]) for row in document["not_seen"]] == [
+        ("static", "static")
+    ]

@@ -3,12 +3,17 @@
 
 import json
 import re
+import shutil
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
-from allotrope.features.suite.scan import programs, read_varied
+from allotrope.features.server.plan import ServerPlan
+from allotrope.features.suite.scan import check_names, programs, read_varied
 from allotrope.system.errors import UserError
 from conftest import Command
+from under import HANG, PYTHON, await_that
 
 
 def test_every_combination_is_a_program() -> None:
@@ -78,11 +83,178 @@ def test_a_scan_runs_here_and_is_written_as_a_suite(real: Command, tmp_path: Pat
     assert "**Not decided:** " in table
 
 
+def test_a_servers_commands_are_filled_too() -> None:
+    server = ServerPlan("server {port} {size}", None, "load {port} {rate}", cleanup="rm {size}")
+    found = programs(server.command(), {"size": ["1"], "rate": ["2", "3"]}, {}, server)
+    assert [one.name for one in found] == ["size=1 rate=2", "size=1 rate=3"]
+    assert found[1].command == ["server", "{port}", "1"]
+    filled = ServerPlan("server {port} 1", None, "load {port} 3", cleanup="rm 1")
+    assert found[1].server == filled
+    with pytest.raises(UserError, match="{dir} is the server's folder; choose another name"):
+        check_names({"size": ["1"], "dir": ["2"]}, {"dir": "the server's folder"})
+
+
+# Answers each line after so many seconds of CPU.
+SERVER = """
+import socket, sys, time
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    lines = listener.accept()[0].makefile("rwb", buffering=0)
+    for line in lines:
+        end = time.process_time() + float(sys.argv[2])
+        while time.process_time() < end:
+            pass
+        lines.write(line)
+"""
+LOAD = """
+import socket, sys
+count = int(sys.argv[2])
+lines = socket.create_connection(("127.0.0.1", int(sys.argv[1]))).makefile("rwb", buffering=0)
+for _ in range(count):
+    lines.write(b"x\\n")
+    lines.readline()
+print(count, "requests,", count, "answered")
+"""
+METRICS = ("--metric", "requests=([0-9]+) requests", "--metric", "answered=([0-9]+) answered")
+
+
+class TestBuilds:
+    def test_each_value_times_each_build(self, real: Command, tmp_path: Path) -> None:
+        """Under one allocator the builds differ, so they have a verdict whoever serves them."""
+        for name in ("old", "new"):
+            shutil.copy(shutil.which("echo") or "/bin/echo", tmp_path / name)
+        words = ["--rounds", "2", "--warmup", "0", "--json", "json", "--markdown", "md"]
+        builds = ["--build", "old=./old", "--build", "new=./new", "--vary", "n=1,2"]
+        done = real.run("compare", *words, *builds, "--", "{build}", "{n}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "2 programs × 2 allocators × 2 rounds" in done.stderr
+        document = json.loads((tmp_path / "json").read_text())
+        assert document["baseline"] == "old"
+        named = [(one["spec"], one["build"]) for one in document["allocators"]]
+        assert named == [("old", "./old"), ("new", "./new")]
+        for entry, number in zip(document["programs"], "12"):
+            assert entry["comparison"]["command"] == ["{build}", number]
+            assert [one["spec"] for one in entry["comparison"]["results"]] == ["old", "new"]
+            assert [one["status"] for one in entry["comparison"]["results"]] == ["ok", "ok"]
+        assert "| program | old | new |" in (tmp_path / "md").read_text()
+
+    def test_under_several_allocators(self, real: Command, tmp_path: Path) -> None:
+        words = ["--rounds", "1", "--warmup", "0", "--json", "-", "-a", "glibc", "-a", "bsd"]
+        builds = ["--build", "old=echo", "--build", "new=printf", "--vary", "n=1"]
+        done = real.run("compare", *words, *builds, "--", "{build}", "{n}", cwd=tmp_path)
+        document = json.loads(done.stdout)
+        specs = ["old/glibc", "old/bsd", "new/glibc", "new/bsd"]
+        assert [one["spec"] for one in document["allocators"]] == specs
+
+
+class TestServers:
+    def test_a_server_is_measured_at_each_value(self, real: Command, tmp_path: Path) -> None:
+        """Twice as many bytes cost it twice the time; its metric has a table, too."""
+        (tmp_path / "server.py").write_text(SERVER)
+        (tmp_path / "load.py").write_text(LOAD)
+        done = real.run(
+            *("compare", "--rounds", "1", "--warmup", "0", "-a", "glibc", "-a", "bsd"),
+            *("--server", f"{PYTHON} -I server.py {{port}} {{burn}}"),
+            *("--load", f"{PYTHON} -I load.py {{port}} {{count}}"),
+            *("--vary", "burn=0.05,0.4", "--vary", "count=2"),
+            *METRICS,
+            *("--json", "json", "--markdown", "md", "--html", "page.html"),
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        document = json.loads((tmp_path / "json").read_text())
+        assert document["title"] == "burn=0.05,0.4 × count=2"
+        costs = []
+        for entry in document["programs"]:
+            comparison = entry["comparison"]
+            assert comparison["server"]["cpu_quantity"] == "cpu_per_request_seconds"
+            assert "{count}" not in comparison["server"]["load"]
+            for result in comparison["results"]:
+                costs.append(result["cpu_per_request_seconds"]["median"])
+                assert result["metric:answered"]["median"] == 2
+        assert max(costs[:2]) < 0.2 < 0.39 < min(costs[2:])
+        assert document["means"]["glibc"]["cpu_seconds"]["ratio"] == 1
+        assert document["means"]["bsd"]["cpu_seconds"]["programs"] == 2
+        text = (tmp_path / "md").read_text()
+        assert "CPU a request by program:" in text
+        assert "answered of the load, by program (more is better):" in text
+        assert "CPU time a request" in (tmp_path / "page.html").read_text()
+
+    def test_a_server_that_fails_at_one_value_leaves_the_others(
+        self, real: Command, tmp_path: Path
+    ) -> None:
+        (tmp_path / "server.py").write_text(SERVER)
+        (tmp_path / "load.py").write_text(LOAD)
+        done = real.run(
+            *("compare", "--rounds", "1", "--warmup", "0", "-a", "glibc"),
+            *("--server", f"{PYTHON} -I server.py {{port}} 0"),
+            *("--load", f"{PYTHON} -I load.py {{port}} {{count}}"),
+            *("--vary", "count=1,none", "--json", "json"),
+            *METRICS,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 1, done.stderr
+        good, bad = json.loads((tmp_path / "json").read_text())["programs"]
+        assert (good["status"], bad["status"]) == ("measured", "failed")
+        assert "under glibc itself: --load: " in bad["reason"]
+
+    def test_a_gate_may_be_about_a_servers_quantity(self, real: Command) -> None:
+        words = ["--server", "x {port} {n}", "--load", "true", "--vary", "n=1", "-a", "glibc"]
+        done = real.run("compare", *words, "--fail-if", "glibc.end > 1s")
+        assert done.returncode == 2 and "memory_end_bytes is not in s" in done.stderr
+
+
+def test_an_interrupted_scan_is_not_resumed(real: Command, tmp_path: Path) -> None:
+    """Its state goes with its scratch folder."""
+    line = ["compare", "-a", "glibc", "--rounds", "300", "--vary", "n=1", "--json", "json"]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    command = real.start(*line, "--shell", "echo {n} >>trace", cwd=tmp_path, **pipes)
+    await_that(lambda: (tmp_path / "trace").exists() and _lines(tmp_path / "trace") > 8)
+    command.send_signal(signal.SIGINT)
+    _, said = command.communicate(timeout=HANG)
+    assert command.returncode == 130
+    assert "interrupted\n" in said and "--resume" not in said
+    assert json.loads((tmp_path / "json").read_text())["interrupted"]
+
+
+def _lines(file: Path) -> int:
+    return len(file.read_text().splitlines())
+
+
+def test_an_input_for_each_value(real: Command, tmp_path: Path) -> None:
+    for number in "12":
+        (tmp_path / f"in{number}").write_text(number)
+    words = ["--rounds", "1", "--warmup", "0", "-a", "glibc", "--vary", "n=1,2"]
+    check = ["--check", "grep -q {n}", "--input", "in{n}", "--json", "json"]
+    done = real.run("compare", *words, *check, "--", "cat", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    programs_of = json.loads((tmp_path / "json").read_text())["programs"]
+    assert [one["comparison"]["settings"]["input"] for one in programs_of] == ["in1", "in2"]
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
         ("--shell true -- true", "--shell brings its own command"),
-        ("--vary n=1 --latency -- echo {n}", "--latency does not go with --vary"),
+        (
+            "--vary n=1 --latency -- echo {n}",
+            "--latency does not go with --vary; it is of one command; compare that alone",
+        ),
+        ("--vary n=1 --until 2% -- echo {n}", "have as many rounds; give --rounds"),
+        ("--vary n=1 --duet -- echo {n}", "--duet does not go with --vary; it shares a"),
+        ("--vary n=1 --witness -- echo {n}", "hyperfine and perf are asked about one command"),
+        ("--vary n=1 --threshold 5% -- echo {n}", "several are judged by 2%"),
+        (
+            "--vary build=1,2 --build a=ls --build b=ls -- {build}",
+            "{build} is the build's program; choose another name",
+        ),
+        (
+            "--vary port=1,2 --server s{port} --load true",
+            "{port} is the server's port; choose another name",
+        ),
+        ("--vary n=1 --server s{port} --load true", "no {n} where n could stand"),
+        ("--suite x.toml --build a=ls", "give the command, with --vary"),
+        ("--vary n=1 --input no{n} -- cat", "--input: cannot read no1: No such file"),
         ("--suite x.toml --shell true", "--shell does not go with --suite"),
         ("--suite x.toml --vary n=1", "--vary does not go with --suite"),
     ],

@@ -356,7 +356,7 @@ class TestQuestions:
                 "--check does not go with",
             ),
             (["--server", "x", "--load", "y", "--shell", "z"], "--shell does not go with --server"),
-            (["--server", "x", "--load", "y", "--vary", "n=1,2"], "--vary does not go with"),
+            (["--server", "x", "--load", "y {n}", "--vary", "n=1,2"], "--ready is missing"),
             (["--server", "x", "--load", "y", "--ready-timeout", "nan"], "no number of seconds"),
             (["--server", "x {port}", "--load", "y", "--", "ls"], "the command does not go with"),
             (["--server", "x {port}", "--load", "y {ports}"], "'{ports}' means nothing"),

@@ -2,23 +2,33 @@
 """Who really serves a process: what is said must be what a debugger says, of every process of a
 run, and an allocator that did not serve has no verdict."""
 
+import contextlib
 import json
 import mmap
 import os
 import struct
 import subprocess
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 import pytest
-from allotrope.features.compare import served
 from allotrope.features.compare.measure import Comparison, Plan
+from allotrope.features.reach import served
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.launch import Launch, launch
 from allotrope.system.process_tree import TreeUsage, Window
-from allotrope.system.serving import Process, Serving, Watcher, first_link, look
+from allotrope.system.serving import (
+    NOT_KNOWN,
+    PRIVATE,
+    Onlooker,
+    Process,
+    Serving,
+    Watcher,
+    first_link,
+    look,
+)
 from conftest import Command
 from under import BUILD, HANG, OWN_MALLOC, await_that
 
@@ -33,6 +43,19 @@ int main(void)
     for (int i = 0; i < 1000; i++)
         blocks[i] = malloc(100);
     return blocks[999] == NULL;
+}
+"""
+# Ends when its standard input does.
+WAITER = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+    char byte;
+    void *volatile block = malloc(100);
+    while (read(0, &byte, 1) > 0)
+        ;
+    return !block;
 }
 """
 # Frees 32 MB in small blocks. Then it touches three times as many bytes that it maps itself as it
@@ -320,6 +343,96 @@ class TestTree:
         run = launch(Launch(["sh", "-c", "true; /bin/true"], watcher=watcher, timeout=HANG))
         watcher.launchers.close()
         assert run.exit_status == 0
+
+
+@contextlib.contextmanager
+def waiting(*command: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends when its standard input is closed."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=os.environ | environment, stdin=pipe) as process:
+        yield process
+
+
+# As a word of the command preloads it that counts nothing.
+UNCOUNTED = {"LD_PRELOAD": str(LIBRARY), "ALLOTROPE": "blocks"}
+
+
+class TestOnlooker:
+    def seen(self, onlooker: Onlooker, process: subprocess.Popen[bytes], name: str) -> list[Any]:
+        """Once the process is served by this one it is looked at; who is not seen then."""
+        await_that(lambda: look(process.pid).allocator == name)
+        onlooker.look([process.pid], 0.0)
+        assert [one.serving.allocator for one in onlooker.processes] == [name]
+        return served.not_seen(onlooker.processes, choose("blocks"), ())
+
+    def test_who_does_not_come_to_our_library_is_told(self, tmp_path: Path) -> None:
+        static = build(tmp_path, "static", WAITER, "-static")
+        own = build(tmp_path, "own", WAITER + OWN_MALLOC)
+        plain = build(tmp_path, "plain", WAITER)
+        next_one = UNCOUNTED | {"ALLOTROPE": "next"}
+        cases: list[tuple[str, dict[str, str], str, bool]] = [
+            (static, UNCOUNTED, "static", False),
+            (own, UNCOUNTED, "own", False),
+            (own, next_one, "own", False),
+            (plain, UNCOUNTED, "blocks", True),
+            (plain, preloaded("blocks"), "blocks", True),
+            (plain, next_one, "glibc", True),
+            (plain, {"LD_PRELOAD": ""}, "glibc", False),
+        ]
+        for program, environment, name, is_seen in cases:
+            with waiting(program, **environment) as process:
+                rows = self.seen(Onlooker(), process, name)
+            assert [row["command"] for row in rows] == ([] if is_seen else [Path(program).name])
+            assert is_seen or rows[0]["processes"] == 1 and rows[0]["allocator"] == name
+
+    def test_the_last_program_of_a_process_counts(self, tmp_path: Path) -> None:
+        static = build(tmp_path, "static", WAITER, "-static")
+        onlooker = Onlooker()
+        with waiting("sh", "-c", f"read line; exec {static}", **UNCOUNTED) as process:
+            assert self.seen(onlooker, process, "blocks") == []
+            assert process.stdin
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            (row,) = self.seen(onlooker, process, "static")
+        assert row["command"] == "static" and row["object"] == os.path.realpath(static)
+
+    def test_who_passes_calls_on_was_heard_of(self, tmp_path: Path) -> None:
+        own = build(tmp_path, "own", WAITER + OWN_MALLOC)
+        onlooker = Onlooker()
+        with waiting(own, **UNCOUNTED) as process:
+            assert self.seen(onlooker, process, "own")
+        assert served.not_seen(onlooker.processes, choose("blocks"), {process.pid}) == []
+
+    def test_what_is_gone_is_not_seen(self) -> None:
+        with waiting("true") as gone:
+            pass
+        onlooker = Onlooker()
+        onlooker.look([gone.pid], 0.0)
+        assert onlooker.processes == []
+
+    def test_what_may_not_be_read_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(serving, "look", lambda pid: NOT_KNOWN)
+        onlooker = Onlooker()
+        with waiting("cat") as process:
+            await_that(lambda: serving.command_of(process.pid) == "cat")
+            onlooker.look([process.pid], 0.0)
+            assert served.not_seen(onlooker.processes, choose("blocks"), ()) == []
+            monkeypatch.setattr(serving.os, "geteuid", lambda: os.getuid() + 1)
+            onlooker.look([process.pid], 0.0)
+        (row,) = served.not_seen(onlooker.processes, choose("blocks"), ())
+        assert (row["command"], row["unseen"]) == ("cat", PRIVATE)
+        said = served.not_seen_clause([row])
+        assert said == "our library did not serve cat (it is another user's, or setuid)"
+
+    def test_alike_ones_are_one_and_most_cpu_comes_first(self) -> None:
+        processes = [row("static", 1, "go") for _ in range(3)] + [row("own", 9, "rustc")]
+        rows = served.not_seen(processes, choose("blocks"), ())
+        (said,) = served.not_seen_sentences(rows, "what was lost there")
+        assert str(said) == (
+            "Not seen: our library did not serve rustc (it has a malloc of its own) and go (it is "
+            "linked statically, 3 processes); what was lost there is not known."
+        )
+        assert served.not_seen_sentences([], "x") == served.not_seen_sentences(None, "x") == []
 
 
 class TestWeight:

@@ -19,7 +19,7 @@ from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
-from under import BUILD, HANG, PYTHON, await_that
+from under import BUILD, HANG, LINGERS, PYTHON, await_looks, await_that
 
 
 def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
@@ -250,6 +250,35 @@ def test_a_malloc_of_the_programs_own_is_no_small_program(real: Command, tmp_pat
     timed = real.run("run", "-a", "glibc", "--latency", "--", program)
     assert "a malloc of its own: this library sees only what that passes on" in timed.stderr
     assert "next" not in timed.stderr  # what ours calls itself where it passes calls on
+
+
+def test_what_our_library_does_not_serve_is_named(real: Command, tmp_path: Path) -> None:
+    (tmp_path / "lingers.c").write_text(LINGERS)
+    static = tmp_path / "static"
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, "-static", "-o", static, tmp_path / "lingers.c"], check=True)
+    for script in (f"{static} ready go; exec ls", f"exec {static} ready go"):
+        line = ["sites", "--json=sites.json", "--", "sh", "-c", script]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with real.start(*line, cwd=tmp_path, **pipes) as command:
+            await_that((tmp_path / "ready").exists)
+            await_looks(command.pid)
+            (tmp_path / "go").touch()
+            _, said = command.communicate(timeout=HANG)
+        words = " ".join(said.split())
+        assert "our library did not serve static (it is linked statically)" in words
+        for file in ("ready", "go"):
+            (tmp_path / file).unlink()
+        if "ls" in script:
+            assert command.returncode == 0
+            assert "; what was allocated there is not known." in words
+        else:  # nobody wrote a report
+            assert command.returncode == 1 and said.count("\n") == 1
+    document = json.loads((tmp_path / "sites.json").read_text())
+    (row,) = document["not_seen"]
+    known = {"command": "static", "processes": 1, "allocator": "static", "unseen": None}
+    assert row == known | {"object": os.path.realpath(static)}
+    assert "Not seen: our library did not serve static" in " ".join(document["words"])
 
 
 CHURN = """

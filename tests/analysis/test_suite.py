@@ -242,7 +242,7 @@ class TestTrouble:
             (["--suite", "x.toml", "--check", "none"], "--check does not go with --suite"),
             (
                 ["--suite", "x.toml", "--witness"],
-                "--witness does not go with --suite; it is for one",
+                "--witness does not go with --suite; hyperfine and perf are asked about one",
             ),
             (["--suite", "x.toml", "--", "echo"], "leave out 'echo'"),
             (["--resume", "--", "echo"], "--resume needs --suite"),

@@ -132,12 +132,13 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "replay": set(),
     "latency": set(),
     "server": set(),
-    "sites": set(),
-    "leaks": {"sites"},
+    "reach": set(),
+    "sites": {"reach"},
+    "leaks": {"reach", "sites"},
     "lifetimes": {"sites"},
-    "compare": {"latency", "server", "sites"},
-    "locality": {"compare", "trace"},
-    "suite": {"compare"},
+    "compare": {"latency", "reach", "server", "sites"},
+    "locality": {"reach", "trace"},
+    "suite": {"compare", "reach", "server"},
     "cluster": {"suite"},
 }
 # In study a package is a study, a room of its own too: it knows the frame, which is the rest, and

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
-from allotrope.features.compare.served import is_served_by
+from allotrope.features.reach.served import is_served_by
 from allotrope.system.allocators import choose
 from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Process, Watcher

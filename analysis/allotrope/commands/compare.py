@@ -3,6 +3,7 @@
 
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -37,7 +38,7 @@ from ..features.compare.recommendation import recommend
 from ..features.compare.servers import load_rows
 from ..features.compare.witness import call_witnesses, witness_lines, witness_rows
 from ..features.latency.output import latency_rows, latency_words
-from ..features.server.plan import ServerPlan
+from ..features.server.plan import ServerPlan, check_server_plan
 from ..features.suite import output as suite_output
 from ..features.suite.gate import judge_programs, suite_gate_lines
 from ..features.suite.measure import (
@@ -48,7 +49,7 @@ from ..features.suite.measure import (
     read_suite,
 )
 from ..features.suite.page import suite_page
-from ..features.suite.scan import read_varied, scan
+from ..features.suite.scan import Varied, check_names, read_varied, scan
 from ..output.files import Files, Outputs, as_json, made_from, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
@@ -58,6 +59,7 @@ from ..statistics.intervals import (
     MOST_CHOSEN_ROUNDS,
     ROUNDS_SECONDS,
 )
+from ..statistics.verdicts import THRESHOLD
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
@@ -142,7 +144,8 @@ WRITTEN = {
     "--vary",
     multiple=True,
     metavar="NAME=VALUE,...",
-    help="compare CMD for each value, which stands for {NAME} in it; repeatable: each combination",
+    help="compare CMD, its builds or a server for each value, which stands for {NAME} in it; "
+    "repeatable: each combination",
 )
 @click.option("--input", metavar="FILE", help="CMD's standard input (default: nothing)")
 @click.option(
@@ -169,8 +172,8 @@ WRITTEN = {
     "builds",
     metavar="NAME=PROGRAM",
     multiple=True,
-    help="compare builds of a program: {build} in CMD is PROGRAM; repeatable, the first is the "
-    "baseline (under glibc, or under each -a)",
+    help="compare builds of a program: {build} in CMD or --server is PROGRAM; two or more, the "
+    "first is the baseline (under glibc, or under each -a)",
 )
 @click.option(
     "--fail-if",
@@ -261,13 +264,16 @@ def compare_allocators(
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
     if server is not None:
+        need_proc("compare --server")
         refuse_what_is_for_commands(given_options(context))
         settings["check"], command = "none", tuple(server.command())
     need_command(command, "compare [-a ALLOCATOR]...")
-    _need_readable("--input", settings["input"])
+    contenders, place = choose_measured(specs, baseline, builds, command)
     if vary:
-        return compare_varied(context, command, vary, specs, baseline, settings, files, gate)
-    plan = planned(specs, baseline, builds, command, server, settings)
+        scanned = Scanned(command, read_varied(vary), contenders, place, server)
+        return compare_varied(scanned, settings, files, gate)
+    _need_readable("--input", settings["input"])
+    plan = Plan(command, contenders, place, server=server, **settings)
     rounds = settings["rounds"] or JUDGED_ROUNDS
     _check_gate(gate, plan.allocators, plan.baseline, rounds, plan.server is not None)
     return compare_command(plan, witness, files, gate)
@@ -283,25 +289,6 @@ def _check_gate(
     chosen = [one.spec for one in contenders]
     check_conditions(gate, chosen, rounds)
     check_quantities(gate, chosen, chosen[baseline], server)
-
-
-def planned(
-    specs: tuple[str, ...],
-    baseline: str,
-    builds: tuple[str, ...],
-    command: tuple[str, ...],
-    server: ServerPlan | None,
-    settings: Mapping[str, Any],
-) -> Plan:
-    """The comparison of a command, or of its builds, that the options describe."""
-    if server is not None:
-        need_proc("compare --server")
-    contenders, baseline_index = (
-        choose_builds(builds, specs, baseline, command)
-        if builds
-        else choose_contenders(specs, baseline)
-    )
-    return Plan(command, contenders, baseline_index, server=server, **settings)
 
 
 def show_again(
@@ -430,46 +417,71 @@ def as_comparison(file: str, document: Any) -> dict[str, Any]:
 
 
 WITHOUT_SUITE = ("only", "state_file", "resume", "cluster")
-# Options of one command, and what serves instead of them in a suite.
-FOR_ONE_COMMAND = dict.fromkeys(
-    ("hyperfine_json_file", "witness", "latency", "until", "most_rounds")
-    + ("threshold", "builds", "duet"),
-    "it is for one command; name one instead",
-)
+# Options of one command, and why they do not go with several: programs, or values of --vary.
+TAKES_TURNS = "all take turns and have as many rounds; give --rounds"
+FOR_ONE_COMMAND = {
+    "until": TAKES_TURNS,
+    "most_rounds": TAKES_TURNS,
+    "duet": "it shares a processor among the runs of one command; compare that alone",
+    "threshold": f"several are judged by {THRESHOLD:.0%}; compare one command alone",
+    "latency": "it is of one command; compare that alone",
+    "witness": "hyperfine and perf are asked about one command; compare that alone",
+    "hyperfine_json_file": "hyperfine's form is of one command; write --json, or compare one alone",
+}
 ON_THE_WALL = ("hyperfine_json_file", "witness")
-WITH_COMMAND = FOR_ONE_COMMAND | dict.fromkeys(
-    ("prepare", "input", "check", "ignore_failure", "shell", "vary"),
-    "the suite's file says it for each program",
+WITH_COMMAND = (
+    FOR_ONE_COMMAND
+    | dict.fromkeys(
+        ("prepare", "input", "check", "ignore_failure", "shell", "vary"),
+        "the suite's file says it for each program",
+    )
+    | {
+        "builds": "a suite's programs are what its file says; give the command, with --vary if it "
+        "is to have several arguments"
+    }
 )
+# What a name in braces means already, with --server and with --build.
+TAKEN_BY_SERVER = {"port": "the server's port", "dir": "the server's folder"}
+TAKEN_BY_BUILD = {"build": "the build's program"}
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a parameter scan measures."""
+
+    command: Sequence[str]
+    varied: Varied
+    contenders: Sequence[Allocator]
+    baseline: int
+    server: ServerPlan | None
 
 
 def compare_varied(
-    context: click.Context,
-    command: tuple[str, ...],
-    vary: Sequence[str],
-    specs: tuple[str, ...],
-    baseline: str,
-    settings: dict[str, Any],
-    files: Files,
-    gate: Sequence[Condition],
+    scanned: Scanned, settings: Mapping[str, Any], files: Files, gate: Sequence[Condition]
 ) -> int:
     """A parameter scan, which is shown and written as a suite."""
-    for name, written in given_options(context).items():
-        if name in FOR_ONE_COMMAND:
-            raise UserError(f"{written} does not go with --vary; {FOR_ONE_COMMAND[name]}")
-    contenders, place = choose_contenders(specs, baseline)
+    is_of_builds = scanned.contenders[0].build is not None
+    check_names(
+        scanned.varied,
+        (TAKEN_BY_SERVER if scanned.server else {}) | (TAKEN_BY_BUILD if is_of_builds else {}),
+    )
     texts = {key: settings[key] for key in ("input", "prepare", "check")}
     given = {key: settings[key] for key in ("warmup", "timeout")}
     given["rounds"] = settings["rounds"] or JUDGED_ROUNDS
     with scratch_folder() as folder:
         run = scan(
-            command,
-            read_varied(vary),
+            scanned.command,
+            scanned.varied,
             texts,
-            Settings(allocators=contenders, baseline=place, **given),
+            Settings(allocators=scanned.contenders, baseline=scanned.baseline, **given),
             folder,
             settings["ignore_failure"],
+            scanned.server,
         )
+        for program in run.suite.programs:
+            _need_readable("--input", program.input)
+            if program.server is not None:
+                check_server_plan(program.server)
         return compare_suite(run, False, files, gate)
 
 
@@ -487,6 +499,8 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
     for name, written in given_options(context).items():
         if suite and name in WITH_COMMAND:
             raise UserError(f"{written} does not go with --suite; {WITH_COMMAND[name]}")
+        if context.params["vary"] and name in FOR_ONE_COMMAND:
+            raise UserError(f"{written} does not go with --vary; {FOR_ONE_COMMAND[name]}")
         if name == "most_rounds" and "until" not in given_options(context):
             raise UserError(f"{written} needs --until")
         if name in ON_THE_WALL and "duet" in given_options(context):
@@ -530,8 +544,8 @@ def compare_suite(
     cluster: ClusterChoice | None = None,
 ) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
-    asked = run.settings
-    _check_gate(gate, asked.allocators, asked.baseline, asked.rounds)
+    asked, has_server = run.settings, any(one.server for one in run.suite.programs)
+    _check_gate(gate, asked.allocators, asked.baseline, asked.rounds, has_server)
     outputs = Outputs(files, [str(run.suite.file)], {"--state": str(run.state)})
     whole = True
     if cluster is not None:
@@ -604,6 +618,15 @@ def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Alloc
         if one.same_choice(base):
             return chosen, place
     return [base, *chosen], 0
+
+
+def choose_measured(
+    specs: tuple[str, ...], baseline: str, builds: Sequence[str], command: Sequence[str]
+) -> tuple[list[Allocator], int]:
+    """The allocators, or builds under them, to compare, and the baseline's place among them."""
+    if builds:
+        return choose_builds(builds, specs, baseline, command)
+    return choose_contenders(specs, baseline)
 
 
 def choose_builds(

@@ -22,6 +22,7 @@ from ..features.leaks.output import (
     sentences,
 )
 from ..features.leaks.suppressions import read_rules, suppress
+from ..features.reach import served
 from ..features.sites.run import choose, ending, environment_for, run
 from ..features.sites.snapshot import Unreadable
 from ..output.files import STDOUT, Files, Outputs, as_json
@@ -31,6 +32,7 @@ from ..system.allocators import Allocator
 from ..system.errors import UserError
 from ..system.machine import need_proc
 from ..system.scratch import scratch_folder
+from ..system.serving import Onlooker
 from .words import (
     allocator_option,
     frames_option,
@@ -119,13 +121,15 @@ def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tupl
     environment = environment_for(chosen, None, frames)
     with scratch_folder() as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
-        status = run(command, environment)
-        found = read_leaks(folder)
+        with Onlooker() as onlooker:
+            status = run(command, environment, (onlooker.follow,))
+        found = read_leaks(folder, chosen, onlooker.processes)
     if found is None:
+        clause = served.not_seen_clause(served.not_seen(onlooker.processes, chosen, ()))
         raise UserError(
             f"{command[0]}: no process of the command reported its leaks; that is done at exit, so "
             "not by one that is linked statically, or ends by a signal, _exit or exec (it "
-            f"{ending(status)})",
+            f"{ending(status)}){clause and f'; {clause}'}",
             status or 1,
         )
     if found.allocations == 0:

@@ -42,7 +42,8 @@ def from_anywhere(file: str) -> str:
     "--stats",
     metavar="[=FILE]",
     help="write statistics at exit, to standard error or FILE; %p in it is the pid, "
-    ".json at its end asks for JSON",
+    ".json at its end asks for JSON; a process that is static or setuid, or ends by a signal, "
+    "_exit or exec, writes none",
 )
 @click.option(
     "--latency",

@@ -17,9 +17,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "--server",
         {
             "metavar": "CMD",
-            "help": "compare a server under a load instead of a command: start CMD, in the "
-            "foreground, under each allocator; in all commands {port} is a free port and {dir} "
-            "a new folder",
+            "help": "compare a server under a load instead of a command: start CMD under each "
+            "allocator; in all commands {port} is a free port and {dir} a new folder",
         },
     ),
     (
@@ -76,7 +75,6 @@ NAMES = tuple(option.strip("-").replace("-", "_") for option, _ in OPTIONS)
 WITH_SERVER = {
     "command": "the server's command is --server's",
     "shell": "the server's command is --server's",
-    "vary": "a scan is made of commands",
     "prepare": "use --setup",
     "input": "a server reads none",
     "duet": "a server and its load have the machine to themselves",

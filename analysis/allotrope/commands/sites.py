@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..features.reach import served
 from ..features.sites.difference import (
     change_of_all,
     change_rows,
@@ -26,10 +27,11 @@ from ..output.files import STDOUT, Files, Outputs, as_json
 from ..output.page import render
 from ..output.pprof import encode
 from ..output.terminal import print_line, print_table, print_wrapped, say, terminal
-from ..system.allocators import own_version
+from ..system.allocators import Allocator, own_version
 from ..system.errors import UserError
 from ..system.machine import need_proc
 from ..system.scratch import scratch_folder
+from ..system.serving import Onlooker
 from .words import (
     allocator_option,
     frames_option,
@@ -115,18 +117,26 @@ def sites(
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with scratch_folder() as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
-        with Timelines(wanted=files["--html"] is not None) as timelines:
-            status = run(command, environment, timelines.follow)
-        found = read_sites(folder, chosen)
+        with Timelines(wanted=files["--html"] is not None) as timelines, Onlooker() as onlooker:
+            status = run(command, environment, (timelines.follow, onlooker.follow))
+        found = read_sites(folder, chosen, onlooker.processes)
     if found is None:
-        raise UserError(
-            f"{command[0]}: no process of the command wrote what it saw; that is done at exit, so "
-            "not by one that ends by a signal, _exit or exec, and never by one that is linked "
-            f"statically (it {ending(status)})",
-            status or 1,
-        )
+        raise nothing_written(command, chosen, onlooker, status)
     write(outputs, found, timelines.of(found.raw["pid"]), command, date)
     return status
+
+
+def nothing_written(
+    command: tuple[str, ...], chosen: Allocator, onlooker: Onlooker, status: int
+) -> UserError:
+    """What is to be said when there is no report."""
+    clause = served.not_seen_clause(served.not_seen(onlooker.processes, chosen, ()))
+    return UserError(
+        f"{command[0]}: no process of the command wrote what it saw; that is done at exit, so not "
+        "by one that ends by a signal, _exit or exec, and never by one that is linked statically "
+        f"(it {ending(status)}){clause and f'; {clause}'}",
+        status or 1,
+    )
 
 
 def look_at(context: click.Context, pid: int, every: str | None, file: str | None) -> int:

@@ -10,10 +10,10 @@ from ..features.stats.output import WATCH_HEADER, as_lines, watch_line
 from ..features.stats.process import SCHEMA, find
 from ..system.errors import UserError
 from ..system.machine import need_proc
-from .words import Seconds
+from .words import Seconds, Word
 
 
-@click.command("stats")
+@click.command("stats", cls=Word)
 @click.argument("pid", type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True, help=f"write JSON ({SCHEMA})")
 @click.option("--watch", is_flag=True, help="a line every --interval until it ends or Ctrl-C")

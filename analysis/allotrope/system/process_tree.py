@@ -18,6 +18,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 STATE, PARENT, MINOR, CHILD_MINOR, MAJOR, CHILD_MAJOR = 0, 1, 7, 8, 9, 10
 USER, SYSTEM, CHILD_USER, CHILD_SYSTEM = 11, 12, 13, 14
 STARTED = 19  # ticks since the machine's start
+CODE, STACK = 23, 25  # addresses; 0 in a process that has ended
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,21 @@ def descendants(root: int) -> list[int]:
             found += pids
             waiting += pids
     return found
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a process runs. With each exec the addresses change, where the kernel shows them."""
+
+    started: int  # with it a process differs from another that had its number before
+    code: int
+    stack: int
+
+
+def image_of(pid: int) -> Image | None:
+    """None when the process has ended."""
+    fields = _stat(pid)
+    return Image(fields[STARTED], fields[CODE], fields[STACK]) if fields and fields[CODE] else None
 
 
 def age_seconds(pid: int) -> float:
@@ -119,7 +135,7 @@ def _stat(pid: int) -> list[int]:
     """The figures behind the name in /proc/PID/stat, the state's letter as 0; none when it has
     ended."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return []
     return [0, *(int(field) for field in text.rpartition(")")[2].split()[1:])]

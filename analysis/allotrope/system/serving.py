@@ -11,7 +11,8 @@ the same of `info symbol malloc`.
     a library          by its name; ours tells which allocator it was told to be, and its counts
 
 `Watcher` does so for every process of a run, at the moment when it ends, while its memory is still
-there (analysis/launcher/watch.c).
+there (analysis/launcher/watch.c). `Onlooker` does so from outside, for a run that must stay as it
+is, and misses what ends between two looks.
 """
 
 import functools
@@ -20,11 +21,13 @@ import socket
 import struct
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from .counters import Published, find_published, heap_range, mapped_memory
+from .following import Follower
+from .process_tree import Image, image_of
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -66,6 +69,7 @@ class Serving:
     allocator: str  # as -a names it, a library's file, "own", "static" or "unknown"
     object: str | None  # the program or library whose malloc it is
     allocations: int | None  # since the process began; None: nobody counted
+    reaches_us: bool = False  # calls come to our library, which serves them or passes them on
 
     @property
     def is_known(self) -> bool:
@@ -86,7 +90,7 @@ def look(thread: int) -> Serving:
         name = os.readlink(program)
         if _is_static(program, _identity(program)):
             if published is not None:
-                return Serving(_own_name(published), name, allocations)
+                return Serving(_own_name(published), name, allocations, True)
             return Serving("static", name, None)
         found, passed_on = _first_with_malloc(thread, name, published)
         over_ours = not passed_on and (allocations or 0) >= PASSED_ON
@@ -98,8 +102,11 @@ def look(thread: int) -> Serving:
         return NOT_KNOWN
     is_ours = os.path.basename(found).startswith(OWN_LIBRARY)
     if published is not None and published.allocator != PASS_THROUGH and (is_ours or over_ours):
-        return Serving(_own_name(published), found, allocations)
-    return Serving(_library_name(found, name), found, allocations if passed_on else None)
+        return Serving(_own_name(published), found, allocations, True)
+    # Ours without counters is there, but not ready yet.
+    return Serving(
+        _library_name(found, name), found, allocations if passed_on else None, passed_on or is_ours
+    )
 
 
 def among(files: Sequence[str], own: str | None, allocations: int) -> Serving:
@@ -118,10 +125,11 @@ def among(files: Sequence[str], own: str | None, allocations: int) -> Serving:
             continue  # no ELF file, or one that is gone
         if not os.path.basename(file).startswith(OWN_LIBRARY):
             if own is not None and allocations >= PASSED_ON:
-                return Serving(own, file, allocations)
-            return Serving(_library_name(file, files[0]), file, allocations if passed_on else None)
+                return Serving(own, file, allocations, True)
+            counted = allocations if passed_on else None
+            return Serving(_library_name(file, files[0]), file, counted, passed_on)
         if own is not None:
-            return Serving(own, file, allocations)
+            return Serving(own, file, allocations, True)
         passed_on = True
     return NOT_KNOWN
 
@@ -276,8 +284,8 @@ def _exports(elf: "ELFFile", name: str) -> bool:
 # Every process of a run
 
 # Why a process was not looked at when it ended: it was killed and gone before that, or it goes on
-# when the run is over.
-KILLED, OUTLIVES = "killed", "outlives"
+# when the run is over. Or at all: its memory is not for us to read.
+KILLED, OUTLIVES, PRIVATE = "killed", "outlives", "private"
 
 
 @dataclass
@@ -293,7 +301,7 @@ class Process:
     was_born: bool = False  # its birth was told
     has_execed: bool = False
     ended: float | None = None  # when its end was told, by CLOCK_MONOTONIC
-    unseen: str | None = None  # why nobody looked at its end: KILLED or OUTLIVES
+    unseen: str | None = None  # why nobody looked: KILLED, OUTLIVES or PRIVATE
     # At its end, where that was asked for: anonymous memory without the first stack, and how much
     # of it lies in our heap.
     anonymous_bytes: int = 0
@@ -369,7 +377,7 @@ class Watcher:
     def _settle_count(self, process: Process) -> None:
         counted = process.counted
         own = None if counted is None else max(0, counted - process.inherited)
-        process.serving = Serving(process.serving.allocator, process.serving.object, own)
+        process.serving = replace(process.serving, allocations=own)
 
     def _note_end(self, pid: int, thread: int) -> None:
         process = self._process(pid)
@@ -381,6 +389,56 @@ class Watcher:
         self._settle_count(process)
         if self.weighs:
             process.anonymous_bytes, process.heap_bytes = weigh(thread)
+
+
+class Onlooker(Follower):
+    """Sees the processes of a run that nothing may change, looking at them while they run. A
+    Watcher stops each of them; under its ptrace a setuid program gains no rights, and a debugger
+    or a leak sanitizer finds its place taken. What begins and ends between two looks is not seen
+    here. Of a process its last look counts, and the program that it ran then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.processes: list[Process] = []  # in the order in which they were first seen
+        self.known: dict[int, tuple[Image, Process]] = {}
+
+    def look(self, pids: Sequence[int], seconds: float) -> None:
+        for pid in pids:
+            image = image_of(pid)
+            if image is not None:
+                self._look_at(pid, image)
+
+    def _look_at(self, pid: int, image: Image) -> None:
+        before = self.known.get(pid)
+        if before is None or before[0].started != image.started:
+            process = Process(pid)
+            self.processes.append(process)
+        else:
+            process = before[1]
+            if before[0] != image:  # it has become another program
+                process.serving, process.unseen = NOT_KNOWN, None
+        self.known[pid] = image, process
+        if process.serving.reaches_us:
+            return
+        process.cpu_seconds = max(process.cpu_seconds, _cpu_seconds(pid))
+        if process.serving.allocator != "static":
+            self._ask_who_serves(process)
+
+    def _ask_who_serves(self, process: Process) -> None:
+        """What cannot be seen at the moment, because it begins or ends, changes nothing."""
+        command, serving = command_of(process.pid), look(process.pid)
+        if serving.is_known:
+            process.command, process.serving, process.unseen = command, serving, None
+        elif _is_private(process.pid):
+            process.command, process.unseen = command, PRIVATE
+
+
+def _is_private(pid: int) -> bool:
+    """Whether the kernel shows it as another user's: that of a setuid program is root's."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid != os.geteuid()
+    except OSError:
+        return False
 
 
 def weigh(thread: int) -> tuple[int, int]:
@@ -415,7 +473,7 @@ def command_of(pid: int) -> str:
         title = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
         role, colon, _ = title.partition(": ")
         name = os.path.basename(role if colon else title).split(" ")[0].rstrip(":")
-        return name or Path(f"/proc/{pid}/comm").read_text().strip()
+        return name or Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "?"
 
@@ -424,7 +482,8 @@ def _cpu_seconds(pid: int) -> float:
     """Of all its threads. The kernel's ticks are too coarse for a process of milliseconds, so the
     first thread's exact account is taken where that is more."""
     try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        words = stat.rpartition(")")[2].split()
         ticks = (int(words[11]) + int(words[12])) / TICKS
         exact = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     except (OSError, ValueError, IndexError):

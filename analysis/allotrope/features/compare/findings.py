@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, Sequence
 from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence, counted, enumerate_names
 from ...output.units import format_bytes, format_percent
 from ...statistics.intervals import JUDGED_ROUNDS
-from . import served
+from ..reach import served
 from .measure import BUILD
 
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.

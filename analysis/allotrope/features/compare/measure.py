@@ -62,12 +62,12 @@ from ...system.native import last_line, read_reports
 from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
 from ..latency.measure import read_latencies
+from ..reach import served
 from ..server.plan import ServerPlan, check_server_plan, divide_processors
 from ..server.run import METRIC, ServerRun, Surroundings, serve
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from ..sites.measure import read_sites
 from ..sites.output import summarize_sites
-from . import served
 
 # What is measured: the key in the JSON and the attribute of a Run are the same.
 QUANTITIES = (

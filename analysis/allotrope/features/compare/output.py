@@ -27,7 +27,7 @@ from ...statistics.intervals import (
 )
 from ...system import capabilities
 from ...system.machine import machine_facts
-from . import served
+from ..reach import served
 from .collector import collections_line
 from .findings import memory_that_matters
 from .judged import verdict_cell, verdict_of

@@ -20,7 +20,7 @@ from ...statistics.intervals import RANGE
 from ...statistics.verdicts import THRESHOLD
 from ...system.native import by_power
 from ..latency.page import latency_sections
-from . import served
+from ..reach import served
 from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
 from .recommendation import recommend

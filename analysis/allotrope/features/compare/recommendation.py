@@ -33,7 +33,7 @@ from ...statistics.intervals import (
     summarize,
 )
 from ...statistics.verdicts import THRESHOLD, Outcome, judge, may_be
-from . import served
+from ..reach import served
 from .findings import (
     Document,
     as_unknown_as,

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...output.units import format_bytes, format_figure, format_ratio, format_seconds
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
+from ..reach import served
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
 from ..server.run import METRIC, ServerRun
-from . import served
 from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES as COMMAND_QUANTITIES
 from .measure import Comparison, Contender
@@ -103,7 +103,11 @@ def _tail(known: list[Metric]) -> Metric | None:
 
 def _shown(comparison: Comparison) -> tuple[Metric | None, Metric | None]:
     """The metrics that the table has room for."""
-    known = known_metrics(comparison)
+    return shown_of(known_metrics(comparison))
+
+
+def shown_of(known: list[Metric]) -> tuple[Metric | None, Metric | None]:
+    """How much was done in a second, and how slow the slowest were."""
     rates = [one for one in known if one.more_is_better and one.name != REQUESTS]
     rate = next((one for one in rates if one.name == THROUGHPUT), rates[0] if rates else None)
     return rate, _tail(known)

@@ -4,14 +4,17 @@
 A *direct* leak is one that no other leak leads to. What only leaks lead to is *indirect*.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from ...output.pprof import Frame
+from ...system.allocators import Allocator
 from ...system.native import read_reports
+from ...system.serving import Process
 from ...system.symbols import Mapping as MappedFile
 from ...system.symbols import Place
+from ..reach import served
 from ..sites.measure import Site, Tally, with_names
 
 KINDS = ("direct", "indirect")
@@ -45,6 +48,8 @@ class Leaks:
     # That the collector served, of others nothing is known; None of a process that runs.
     allocations: int | None
     strangers: tuple[str, ...]  # commands of which it served none
+    # Rows of served.not_seen(); None of a process that runs.
+    not_seen: Sequence[Mapping[str, Any]] | None = None
     suppressed: Tally = Tally()
     unused_rules: tuple[str, ...] = ()
 
@@ -69,10 +74,15 @@ class Leaks:
         return sorted(sums, key=lambda one: -(one[1] + one[2]).bytes)
 
 
-def read_leaks(folder: Path) -> Leaks | None:
-    """From the files that a command's processes wrote; None when there are none."""
+def read_leaks(folder: Path, collector: Allocator, looked_at: Sequence[Process]) -> Leaks | None:
+    """From the files that a command's processes wrote; None when there are none. looked_at: as an
+    Onlooker saw them."""
     documents = [document for document in read_reports(folder) if "leaks" in document]
-    return with_places(documents) if documents else None
+    if not documents:
+        return None
+    heard_of = {document["pid"] for document in documents if document["samples"]}
+    not_seen = served.not_seen(looked_at, collector, heard_of)
+    return replace(with_places(documents), not_seen=not_seen)
 
 
 def with_places(documents: Sequence[dict[str, Any]]) -> Leaks:

@@ -9,6 +9,7 @@ from ...output.sentences import Sentence, counted, enumerate_names
 from ...output.units import format_bytes
 from ...system.errors import UserError
 from ...system.symbols import WITHOUT_TOOL
+from ..reach import served
 from ..sites.difference import signed
 from ..sites.measure import Tally
 from ..sites.output import callers
@@ -119,11 +120,16 @@ def sentences(found: Leaks) -> list[Sentence]:
         )
     if found.leaks and not found.has_tool:
         notes.append(WITHOUT_TOOL + ".")
-    return [Sentence("note", "Note", note) for note in notes]
+    # A stranger that wrote a report is named above.
+    silent = [row for row in found.not_seen or () if row["command"] not in found.strangers]
+    return [
+        *(Sentence("note", "Note", note) for note in notes),
+        *served.not_seen_sentences(silent, "what was lost there"),
+    ]
 
 
 def as_document(found: Leaks) -> dict[str, Any]:
-    """docs/safety.md."""
+    """docs/leaks.md."""
     return {
         "schema": SCHEMA,
         **{key: found.about[key] for key in ("pid", "command", "allocator", "preset")},
@@ -132,6 +138,7 @@ def as_document(found: Leaks) -> dict[str, Any]:
         "not_known_of": found.unanswered,
         "allocations": found.allocations,
         "not_served": list(found.strangers),
+        "not_seen": found.not_seen,
         **{kind: vars(found.sum(kind)) for kind in KINDS},
         "suppressed": vars(found.suppressed),
         "unknown_blocks": found.unknown.blocks,

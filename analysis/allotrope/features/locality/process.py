@@ -22,7 +22,7 @@ from ...system.executables import find_program
 from ...system.launch import Launch, launch
 from ...system.scratch import scratch_folder
 from ...system.serving import Process, Serving, Watcher, among
-from ..compare import served
+from ..reach import served
 
 # Of all allocations that were counted; what made fewer does not stand for the command.
 MAIN_SHARE = 0.5

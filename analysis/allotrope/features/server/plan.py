@@ -6,14 +6,15 @@ import os
 import re
 import shlex
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Callable, Sequence
 
 from ...system.errors import UserError
 from .metrics import Metric
 
 PORT, FOLDER = "{port}", "{dir}"
+COMMANDS = ("server", "ready", "load", "setup", "cleanup")
 HOST = "127.0.0.1"
 
 
@@ -62,9 +63,18 @@ class ServerPlan:
             raise UserError("--server is empty; give the command that starts the server")
         return words
 
+    def _written(self) -> dict[str, str]:
+        """The commands that there are, by what they are for."""
+        given = {key: getattr(self, key) for key in COMMANDS}
+        return {key: text for key, text in given.items() if text is not None}
+
     def texts(self) -> list[str]:
-        given = (self.server, self.ready, self.load, self.setup, self.cleanup)
-        return [text for text in given if text is not None]
+        return list(self._written().values())
+
+    def filled(self, fill: Callable[[str], str]) -> "ServerPlan":
+        """The same with something filled into each command."""
+        filled: dict[str, Any] = {key: fill(text) for key, text in self._written().items()}
+        return replace(self, **filled)
 
     @property
     def has_port(self) -> bool:

@@ -7,14 +7,16 @@ that was *temporary*: freed at once, with no other call of its thread between.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ...output.pprof import Frame
 from ...system.allocators import Allocator
 from ...system.native import read_reports
+from ...system.serving import Process
 from ...system.symbols import Place, Symbols
+from ..reach import served
 
 MOMENTS = ("peak", "exit", "total")
 # The C++ library's own machinery between the program and malloc says little about where.
@@ -76,6 +78,8 @@ class Sites:
     sites: Sequence[Site]
     processes: int  # of the command; this is the one that held most
     symbols: Symbols = field(repr=False, compare=False)
+    # Rows of served.not_seen(); None: nobody looked at the command's processes.
+    not_seen: Sequence[Mapping[str, Any]] | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -121,15 +125,22 @@ class Sites:
         return sorted((one for one in sums if one[1].bytes), key=lambda one: -one[1].bytes)
 
 
-def read_sites(folder: Path, allocator: Allocator) -> Sites | None:
+def read_sites(
+    folder: Path, allocator: Allocator, looked_at: Sequence[Process] | None = None
+) -> Sites | None:
     """From the files that a command's processes wrote; None when there are none. The library does
-    not know whose allocator it was that it passed the calls to."""
+    not know whose allocator it was that it passed the calls to. looked_at: as an Onlooker saw
+    them."""
     documents = read_reports(folder)
     if not documents:
         return None
     raw = max(documents, key=lambda document: int(document["peak_bytes"]))
     raw |= {"allocator": allocator.name, "preset": allocator.preset}
-    return with_names(raw, len(documents))
+    found = with_names(raw, len(documents))
+    if looked_at is None:
+        return found
+    heard_of = {document["pid"] for document in documents if document["samples"]}
+    return replace(found, not_seen=served.not_seen(looked_at, allocator, heard_of))
 
 
 def with_names(raw: dict[str, Any], processes: int) -> Sites:

@@ -7,6 +7,7 @@ from ...output.pprof import Profile
 from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence
 from ...output.units import format_bytes
 from ...system.symbols import WITHOUT_TOOL
+from ..reach import served
 from .measure import MOMENTS, Site, Sites, Tally
 
 SCHEMA = "allotrope.site-report/1"
@@ -71,7 +72,8 @@ def sentences(found: Sites) -> list[Sentence]:
         if chain:
             text += f" Called by {chain}."
         words.append(Sentence("finding", "Never freed", text))
-    return [*words, *_mostly_leaked(found), *_temporaries(found), *_ages(found), *_limits(found)]
+    words += [*_mostly_leaked(found), *_temporaries(found), *_ages(found), *_limits(found)]
+    return words + served.not_seen_sentences(found.not_seen, "what was allocated there")
 
 
 def _peak_doubt(found: Sites) -> str:
@@ -179,6 +181,7 @@ def as_document(found: Sites) -> dict[str, Any]:
         "schema": SCHEMA,
         **kept,
         "processes": found.processes,
+        "not_seen": found.not_seen,
         "words": [str(sentence) for sentence in sentences(found)],
         "sites": [
             {

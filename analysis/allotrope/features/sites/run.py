@@ -2,7 +2,7 @@
 """Runs a command so that the library samples where it allocates."""
 
 import os
-from typing import Callable
+from typing import Callable, Sequence
 
 from ...system import allocators
 from ...system.children import signal_name
@@ -47,10 +47,15 @@ def check_rate(text: str) -> str:
 def run(
     command: tuple[str, ...],
     environment: dict[str, str],
-    started: Callable[[int], None] = lambda pid: None,
+    followers: Sequence[Callable[[int], None]] = (),
 ) -> int:
-    """Runs it to its end (run_to_its_end); the status as a shell has it. started: is told its
-    process id."""
+    """Runs it to its end (run_to_its_end); the status as a shell has it. followers: are told its
+    process id when it has been started."""
+
+    def started(pid: int) -> None:
+        for follow in followers:
+            follow(pid)
+
     try:
         status = run_to_its_end(command, environment, started)
     except OSError as error:

@@ -2,24 +2,19 @@
 """What a program held over time, by place of allocation and by size of block, from looks at its
 table of sites while it runs (snapshot.py).
 
-A thread looks at every process of the command that keeps its sites: every 20 ms at first; at
-MOST_LOOKS every second one is dropped, and twice the time passes between looks from then on. A look
-that takes long is followed by twenty times as long a rest.
+Every process of the command that keeps its sites is looked at: every 20 ms at first; at MOST_LOOKS
+every second one is dropped, and twice the time passes between looks from then on.
 """
 
-import threading
-import time
 from dataclasses import dataclass, field
 from typing import Sequence
 
 from ...output.units import format_whole_bytes
-from ...system.process_tree import descendants
+from ...system.following import Follower
 from .measure import Sites
 from .snapshot import SiteTable, Unreadable, find_table
 
-FIRST_PERIOD = 0.02
 MOST_LOOKS = 400
-REST = 20
 SHOWN = 7  # places, and sizes, with a colour of their own; the rest has one together
 
 
@@ -43,49 +38,37 @@ class Part:
     values: Sequence[float]
 
 
-class Timelines:
-    """The timelines of all processes of a command. For `with`, round its run; nothing happens
-    unless wanted."""
+class Timelines(Follower):
+    """The timelines of all processes of a command. Nothing happens unless wanted."""
 
     def __init__(self, wanted: bool) -> None:
+        super().__init__()
         self.wanted = wanted
         self.found: dict[int, Timeline] = {}
         self.tables: dict[int, SiteTable] = {}
-        self.over = threading.Event()
-        self.thread: threading.Thread | None = None
 
-    def __enter__(self) -> "Timelines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        if self.thread is not None:
-            self.thread.join()
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         for table in self.tables.values():
             table.close()
 
     def follow(self, pid: int) -> None:
         if self.wanted:
-            self.thread = threading.Thread(target=self._look_on, args=(pid,), daemon=True)
-            self.thread.start()
+            super().follow(pid)
 
     def of(self, pid: int) -> Timeline | None:
         return self.found.get(pid)
 
-    def _look_on(self, root: int) -> None:
-        import numpy  # noqa: F401  before the first look, which would take that long
+    def prepare(self) -> None:
+        import numpy  # noqa: F401
 
-        began, period = time.monotonic(), FIRST_PERIOD
-        rest = 0.0
-        while not self.over.wait(max(period, rest)):
-            start = time.thread_time()
-            for pid in [root, *descendants(root)]:
-                self._look(pid, time.monotonic() - began)
-            rest = REST * (time.thread_time() - start)
-            if any(len(one.seconds) >= MOST_LOOKS for one in self.found.values()):
-                period *= 2
-                for one in self.found.values():
-                    one.thin()
+    def look(self, pids: Sequence[int], seconds: float) -> None:
+        for pid in pids:
+            self._look(pid, seconds)
+        if any(len(one.seconds) >= MOST_LOOKS for one in self.found.values()):
+            self.period *= 2
+            for one in self.found.values():
+                one.thin()
 
     def _look(self, pid: int, now: float) -> None:
         try:

@@ -44,6 +44,7 @@ from ..compare.measure import (
     check_plan,
     steps as steps_of,
 )
+from ..server.plan import ServerPlan
 
 STATE_SCHEMA = "allotrope.suite-state/3"
 # What programs of a suite see of our environment.
@@ -79,6 +80,7 @@ class Program:
     packages: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
+    server: ServerPlan | None = None  # of a scan: the command is a server, measured under a load
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,8 @@ def folder_of(program: Program) -> str:
 class SuiteRun:
     """A suite being measured, and then its result."""
 
+    can_resume = True
+
     def __init__(self, suite: Suite, settings: Settings, state: Path) -> None:
         self.suite = suite
         self.settings = settings
@@ -231,6 +235,7 @@ class SuiteRun:
             directory=folder,
             environment=home | _folders(self.suite.file) | dict(program.environment),
             unset=[name for name in os.environ if not is_inherited(name)],
+            server=program.server,
         )
 
     def steps_left(self) -> int:
@@ -282,7 +287,8 @@ def measure_suite(
             run.interrupted = True
             for part in run.parts:
                 _drop_broken_round(run, part)
-            announce(f"interrupted; --resume continues from {run.state}")
+            later = f"; --resume continues from {run.state}" if run.can_resume else ""
+            announce(f"interrupted{later}")
             return
 
 
@@ -349,6 +355,8 @@ def _begin(
     part.comparison = Comparison(plan)
     work = folder.with_name(f"{folder.name}-runs")
     work.mkdir()
+    if plan.server is not None:
+        work.chmod(0o711)  # a server that gives its rights up writes its account there
     part.runner = Runner(
         part.comparison, work, lambda step, _: progress(f"{part.program.name}: {step}")
     )

@@ -20,14 +20,18 @@ from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean, geo
 from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
-from ..compare.findings import load_limits, memory_quantity, own_memory
+from ..compare.findings import cpu_quantity, load_limits, memory_quantity, own_memory
 from ..compare.output import as_document
 from ..compare.recommendation import Ratio, by_the_clock, choose
-from ..compare.served import cell, notes, stranger
+from ..compare.servers import PER_REQUEST, shown_of, title_of
+from ..reach.served import cell, notes, stranger
+from ..server.metrics import Metric
+from ..server.run import METRIC
 from .measure import SuiteRun
 
 SCHEMA = "allotrope.suite/1"
-# The quantities of which means are taken; memory is whichever peak matters in each program.
+# The quantities of which means are taken. CPU of a server is that of a request, where the load says
+# how many there were; memory is whichever peak matters in each program.
 QUANTITIES = ("cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults")
 # Statuses that make an allocator none for every program.
 BAD = {"failed", "different-output", "out-of-reach"}
@@ -82,6 +86,7 @@ def assemble(
                 "preset": one.preset,
                 "options": one.options,
                 "version": one.version,
+                "build": one.build,
             }
             for one in allocators
         ],
@@ -99,6 +104,13 @@ def as_json(document: Document) -> str:
 # Which figures make a mean
 
 
+def key_of(comparison: Mapping[str, Any], quantity: str) -> str:
+    """What one of QUANTITIES is called in a program's comparison."""
+    if quantity == "cpu_seconds":
+        return cpu_quantity(comparison)
+    return memory_quantity(comparison) if quantity == "memory_bytes" else quantity
+
+
 def figures(
     entries: Sequence[Mapping[str, Any]], quantity: str
 ) -> dict[str, dict[str, list[float | None]]]:
@@ -111,11 +123,11 @@ def figures(
     }
     found: dict[str, dict[str, list[float | None]]] = {}
     for name, comparison in comparisons.items():
-        key = memory_quantity(comparison) if quantity == "memory_bytes" else quantity
+        key = key_of(comparison, quantity)
         usable = {
             result["spec"]: result[key]["rounds"]
             for result in comparison["results"]
-            if result["status"] == "ok" and result[key] is not None
+            if result["status"] == "ok" and result.get(key) is not None
         }
         if usable:
             found[name] = usable
@@ -418,7 +430,8 @@ def format_mean(mean: Mapping[str, Any] | None) -> str:
 
 
 def means_rows(document: Document) -> list[list[str]]:
-    rows = [["allocator", "CPU", "wall", "peak memory", "faults", "programs"]]
+    wall = "load time" if servers_of(document) else "wall"
+    rows = [["allocator", cpu_title(document), wall, "peak memory", "faults", "programs"]]
     for spec, found in document["means"].items():
         cpu = found["cpu_seconds"]
         cells = [format_mean(found[quantity]) for quantity in QUANTITIES]
@@ -448,10 +461,10 @@ def program_rows(document: Document, quantity: str) -> list[list[str]]:
         if comparison is None:
             rows.append([name_of(entry), entry["status"], *[""] * (len(specs) - 1)])
             continue
-        key = memory_quantity(comparison) if quantity == "memory_bytes" else quantity
+        key = key_of(comparison, quantity)
         rows.append([name_of(entry), *(_cell(one, key) for one in comparison["results"])])
     for name, of_program in (document.get("pooled") or {}).items():
-        cells = [_pooled_cell(of_program[spec][quantity]) for spec in specs]
+        cells = [_pooled_cell(of_program[spec].get(quantity)) for spec in specs]
         rows.append([f"{name} ({replicate(document)} machines)", *cells])
     return rows
 
@@ -476,19 +489,43 @@ def _pooled_cell(mean: Mapping[str, Any] | None) -> str:
 
 def _cell(result: Mapping[str, Any], key: str) -> str:
     """A ratio, marked where it is better or worse (mark_legend)."""
-    summary = result[key]
+    summary = result.get(key)
     if summary is None or summary["ratio"] is None:
         return "–" if result["status"] == "ok" else str(result["status"])
     told = summary.get("verdict") in (Outcome.BETTER, Outcome.WORSE)
     return f"{summary['ratio']:.2f}{'*' if told else ''}"
 
 
+def servers_of(document: Document) -> list[Mapping[str, Any]]:
+    """What the programs' comparisons say of their servers; of commands nothing."""
+    entries = [entry["comparison"] for entry in document["programs"] if entry["comparison"]]
+    return [one["server"] for one in entries if one.get("server")]
+
+
+def cpu_title(document: Document) -> str:
+    """What the column and the table of CPU are of."""
+    quantities = {server["cpu_quantity"] for server in servers_of(document)}
+    return "CPU a request" if quantities == {PER_REQUEST} else "CPU"
+
+
+def load_tables(document: Document) -> list[tuple[str, list[list[str]]]]:
+    """What the loads said, of the metrics that a single server's table has room for."""
+    known = {one["name"]: Metric(**one) for of in servers_of(document) for one in of["metrics"]}
+    found = []
+    for one in filter(None, shown_of(list(known.values()))):
+        order = "more" if one.more_is_better else "less"
+        title = f"{title_of(one.name)} of the load, by program ({order} is better)"
+        found.append((title, program_rows(document, METRIC + one.name)))
+    return found
+
+
 def tables(document: Document) -> list[tuple[str, list[list[str]]]]:
     """Each with its title; the last only where it is known who served."""
     found = [
         ("Geometric means of the ratios to the baseline", means_rows(document)),
-        ("CPU by program", program_rows(document, "cpu_seconds")),
+        (f"{cpu_title(document)} by program", program_rows(document, "cpu_seconds")),
         ("Peak memory by program", program_rows(document, "memory_bytes")),
+        *load_tables(document),
     ]
     who = served_rows(document)
     if who[1:]:

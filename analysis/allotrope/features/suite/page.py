@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The page of a suite, from its JSON (docs/suites.md): means on top, each program below."""
 
-import shlex
 from typing import Any, Mapping
 
 from ...output.page import Figure, Page, Section, Table, plain
@@ -9,10 +8,21 @@ from ...output.plots import interval_bar, legend, ratio_layout
 from ...output.sentences import counted
 from ...output.units import format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS
-from ..compare.findings import memory_quantity
 from ..compare.page import machine_section, spread_word, summary_table
 from ..compare.recommendation import recommend
-from .output import has_interval, mark_legend, means_rows, name_of, program_rows, recommend_suite
+from ..compare.server_page import command_line
+from .output import (
+    cpu_title,
+    has_interval,
+    key_of,
+    load_tables,
+    mark_legend,
+    means_rows,
+    name_of,
+    program_rows,
+    recommend_suite,
+    servers_of,
+)
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -21,6 +31,11 @@ TITLES = {
     "memory_bytes": "Peak memory",
     "minor_faults": "Minor page faults",
 }
+
+
+def _titles(document: Document) -> dict[str, str]:
+    titles = TITLES | {"cpu_seconds": cpu_title(document).replace("CPU", "CPU time")}
+    return titles | ({"wall_seconds": "Time of the load"} if servers_of(document) else {})
 
 
 def suite_page(document: Document) -> Page:
@@ -46,7 +61,7 @@ def _asked(document: Document) -> list[list[str]]:
 def _means_section(document: Document) -> Section:
     figures = [
         _intervals(f"mean-{quantity.replace('_', '-')}", title, document, quantity)
-        for quantity, title in TITLES.items()
+        for quantity, title in _titles(document).items()
         if any(found[quantity] for found in document["means"].values())
     ]
     rows = means_rows(document)
@@ -54,7 +69,7 @@ def _means_section(document: Document) -> Section:
     shown = {figure.title for figure in figures}
     said = [
         f"{title}: no mean, for want of rounds in which every program has some."
-        for title in TITLES.values()
+        for title in _titles(document).values()
         if title not in shown
     ]
     return Section("Over all programs", said, figures, [table])
@@ -102,7 +117,10 @@ def _programs_section(document: Document) -> Section:
     for quantity in ("cpu_seconds", "memory_bytes"):
         figures.append(_per_program(document, quantity))
         rows = program_rows(document, quantity)
-        caption = f"{TITLES[quantity]}, ratio to {document['baseline']}; {mark_legend()}"
+        caption = f"{_titles(document)[quantity]}, ratio to {document['baseline']}; {mark_legend()}"
+        tables.append(Table(caption, rows[0], rows[1:]))
+    for title, rows in load_tables(document):
+        caption = f"{title}, ratio to {document['baseline']}; {mark_legend()}"
         tables.append(Table(caption, rows[0], rows[1:]))
     return Section("Program by program", said, figures, tables)
 
@@ -113,9 +131,9 @@ def _per_program(document: Document, quantity: str) -> Figure:
     data = []
     named: set[int] = set()
     for row, entry in enumerate(entries):
-        key = memory_quantity(entry["comparison"]) if quantity == "memory_bytes" else quantity
+        key = key_of(entry["comparison"], quantity)
         for place, result in enumerate(entry["comparison"]["results"]):
-            ratio = result[key]
+            ratio = result.get(key)
             if ratio is None or ratio["ratio"] is None or specs[place] == document["baseline"]:
                 continue
             offset = 0.7 * ((place + 0.5) / len(specs) - 0.5)
@@ -126,7 +144,7 @@ def _per_program(document: Document, quantity: str) -> Figure:
     word = spread_word(entries[0]["comparison"]) if entries else "interval"
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
-        title=TITLES[quantity],
+        title=_titles(document)[quantity],
         caption=f"Median ratio to {document['baseline']} with its {word}, program by program; "
         "left of 1 is less.",
         data=data,
@@ -140,7 +158,7 @@ def _per_program(document: Document, quantity: str) -> Figure:
 def _one_program(entry: Mapping[str, Any]) -> Section:
     comparison = entry["comparison"]
     words = [str(sentence) for sentence in recommend(comparison | {"of_suite": True})]
-    command = shlex.join(comparison["command"])
+    command = command_line(comparison)
     table = summary_table(comparison)
     caption = f"{name_of(entry)}: medians with their {spread_word(comparison)}s"
     folded = Table(caption, table.header, table.rows, text_columns=2, folded=True)

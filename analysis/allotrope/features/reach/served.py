@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Who really served the processes of a contender's run ("served" of docs/compare-format.md).
+"""Who really served the processes of a contender's run ("served" of docs/compare-format.md), and
+of which processes a report of our library's knows nothing.
 
 A contender is *in reach* of a process when its allocator serves it. The processes of one command
 that are served alike are one row. The main row is the one that used most CPU, of a server under the
@@ -8,12 +9,12 @@ main row's reach, the contender's figures are somebody else's, and carry no verd
 """
 
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
-from ...output.sentences import enumerate_names
+from ...output.sentences import Sentence, enumerate_names
 from ...system.allocators import Allocator
 from ...system.process_tree import Window
-from ...system.serving import KILLED, OUTLIVES, Process, Serving
+from ...system.serving import KILLED, OUTLIVES, PRIVATE, Process, Serving
 
 MOST_ROWS = 20
 MOST_NAMED = 4
@@ -21,11 +22,14 @@ MOST_COUNTED = 8
 NO_ACCOUNT = "it did not serve the process that used most CPU"
 NO_PTRACE = "for the kernel allows no ptrace"
 WORDS = {"own": "its own malloc", "static": "its own (static)", "unknown": "unknown"}
-# Why nobody looked at a process when it ended.
+# Why nobody looked at a process, or at its end.
 UNSEEN = {
     KILLED: "it was killed, and gone before it was looked at",
     OUTLIVES: "it still ran when the command had ended",
+    PRIVATE: "it is another user's, or setuid",
 }
+# Of a row, what is known of processes that our library does not hear of.
+NOT_SEEN = ("command", "processes", "allocator", "object", "unseen")
 
 
 def is_served_by(serving: Serving, allocator: Allocator) -> bool:
@@ -263,10 +267,14 @@ def are_builds(results: Sequence[Mapping[str, Any]]) -> bool:
 def strangers_of(served: Mapping[str, Any]) -> str:
     """Those commands that others served, and who; empty when there are none."""
     strangers = [row for row in served["rows"] if row["in_reach"] is False]
+    return _name_all(strangers) if strangers else ""
+
+
+def _name_all(strangers: Sequence[Mapping[str, Any]]) -> str:
     named = [_stranger(row) for row in strangers[:MOST_NAMED]]
     if len(strangers) > MOST_NAMED:
         named.append(f"{len(strangers) - MOST_NAMED} more commands")
-    return enumerate_names(named) if named else ""
+    return enumerate_names(named)
 
 
 def _stranger(row: Mapping[str, Any]) -> str:
@@ -275,9 +283,39 @@ def _stranger(row: Mapping[str, Any]) -> str:
 
 
 def _who_did(row: Mapping[str, Any]) -> str:
+    if row.get("unseen") is not None:
+        return UNSEEN[row["unseen"]]
     kind = row["allocator"]
     if kind == "own":
         return "it has a malloc of its own"
     if kind == "static":
         return "it is linked statically"
     return f"{os.path.basename(row['object'] or '') or kind} did"
+
+
+def not_seen(
+    processes: Sequence[Process], allocator: Allocator, heard_of: Collection[int]
+) -> list[dict[str, Any]]:
+    """Of the processes of a run, which an Onlooker saw, those whose calls do not come to our
+    library, alike ones in a row, most CPU first. heard_of: the ids of those whose reports tell of
+    calls: a malloc of the program's own may pass some on."""
+    strangers = [
+        one
+        for one in processes
+        if one.pid not in heard_of
+        and not one.serving.reaches_us
+        and (one.serving.is_known or one.unseen is not None)
+    ]
+    found = account(strangers, allocator)
+    return [{key: row[key] for key in NOT_SEEN} for row in found["rows"]] if found else []
+
+
+def not_seen_clause(rows: Sequence[Mapping[str, Any]] | None) -> str:
+    """The rows of not_seen() as a clause; empty where there are none."""
+    return f"our library did not serve {_name_all(rows)}" if rows else ""
+
+
+def not_seen_sentences(rows: Sequence[Mapping[str, Any]] | None, what: str) -> list[Sentence]:
+    """what: of what, therefore, the report does not tell."""
+    clause = not_seen_clause(rows)
+    return [Sentence("note", "Not seen", f"{clause}; {what} is not known.")] if clause else []
