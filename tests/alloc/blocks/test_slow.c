@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_slow.c: where malloc looks for free blocks, in which order, and what it asks a collector;
- * which way a free takes that the fast path leaves. Each test has size classes of its own, which
- * nobody else uses.
+ * test_slow.c: where malloc looks for free blocks, in which order, and what it asks a collector.
+ * Each test has size classes of its own, which nobody else uses.
  */
 #include <pthread.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 #include "alloc/blocks/slow.h"
 #include "alloc/blocks/threads.h"
 #include "tests/unit/unit.h"
-#include "vm/pages.h"
 
 /* A collector that answers as a test says, GROW behind the end, and notes what it was asked. */
 enum { MOST_ASKED = 8 };
@@ -60,24 +58,7 @@ static bool may_collect(void)
     return true;
 }
 
-static struct {
-    const void *block;
-    size_t bytes, times;
-    const char *function;
-} suspect;
-
-static void suspect_used(const void *block, size_t bytes, const char *function)
-{
-    suspect.block = block;
-    suspect.bytes = bytes;
-    suspect.function = function;
-    suspect.times++;
-}
-
-static struct blocks_collector collector = {
-    .may_grow = may_grow, .may_collect = may_collect, .suspect_used = suspect_used};
-
-/* Slabs. */
+static struct blocks_collector collector = {.may_grow = may_grow, .may_collect = may_collect};
 
 static struct bin *bin_for(size_t bytes)
 {
@@ -114,8 +95,6 @@ static void end_sweep(void)
     blocks_swept();
     blocks_unlock();
 }
-
-/* malloc. */
 
 enum { ORDER_BYTES = 256, ORDER_CAPACITY = GRANULE_BYTES / ORDER_BYTES };
 
@@ -281,20 +260,6 @@ static void test_without_memory_what_lists_hold_serves_another_size(void **state
     assert_child_succeeds(go_over_to_another_size, NULL);
 }
 
-static void test_blocks_above_the_largest_class_are_large(void **state)
-{
-    (void)state;
-    begin_script(0, NULL, NULL);
-    void *largest = alloc_slowly(CLASS_LARGEST), *large = alloc_slowly(CLASS_LARGEST + 1);
-    assert_false(slab_is_large(slab_at(largest)));
-    assert_int_equal(slab_at(largest)->block_bytes, CLASS_LARGEST);
-    assert_true(slab_is_large(slab_at(large)));
-    blocks_free(largest);
-    blocks_free(large);
-    assert_int_equal(slab_at(largest)->class_index, SIZE_CLASSES - 1);
-    assert_null(slab_at(large));
-}
-
 /* A collector that must see each allocation. */
 static size_t seen;
 
@@ -331,118 +296,6 @@ static void test_a_collector_that_counts_sees_every_allocation(void **state)
     assert_child_succeeds(allocate_in_sight, NULL);
 }
 
-/* Threads without a heap of their own: they have exited, as far as we know. */
-enum { LATE_BYTES = 448, LATE_CAPACITY = GRANULE_BYTES / LATE_BYTES };
-
-static void *take_late_slab(void *unused)
-{
-    (void)unused;
-    void *blocks[LATE_CAPACITY];
-    blocks_thread_exit();
-    for (size_t i = 0; i < LATE_CAPACITY; i++)
-        require((blocks[i] = blocks_alloc(LATE_BYTES)) && slab_at(blocks[i]) == slab_at(blocks[0]));
-    struct slab *slab = slab_at(blocks[0]);
-    require(thread_heap_of(slab) == blocks_heap.common_heap);
-    for (size_t i = 0; i < LATE_CAPACITY; i++)
-        blocks_free(blocks[i]);
-    require(count_free(slab) == 0); /* for whoever next takes the common heap's lock */
-    return slab;
-}
-
-static void test_threads_that_have_exited_share_a_heap(void **state)
-{
-    (void)state;
-    void *slabs[3];
-    memset(&script, 0, sizeof script);
-    for (size_t i = 0; i < 3; i++) {
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, take_late_slab, NULL), 0);
-        pthread_join(thread, &slabs[i]);
-        assert_ptr_equal(slabs[i], slabs[0]);
-    }
-    assert_int_equal(slabs_of(LATE_BYTES), 1);
-}
-
-/* free. */
-
-static size_t index_in(const struct slab *slab, const void *block)
-{
-    bool exact;
-    size_t index = slab_index(slab, block, &exact);
-    assert_true(exact);
-    return index;
-}
-
-static void test_the_threads_own_blocks_are_listed_while_the_slab_is_queued(void **state)
-{
-    (void)state;
-    enum { BYTES = 480 };
-    begin_script(0, NULL, NULL);
-    void *remote = blocks_alloc(BYTES), *own = blocks_alloc(BYTES);
-    struct slab *slab = slab_at(own);
-    push_remote_free(slab, remote, index_in(slab, remote));
-    blocks_free(own);
-    assert_ptr_equal(bin_for(BYTES)->local_free, own);
-    assert_false(unit_is_live(fast_table_unit(own)));
-    assert_ptr_equal(blocks_alloc(BYTES), own);
-}
-
-static void test_a_suspect_is_told_of_and_freed_as_no_suspect(void **state)
-{
-    (void)state;
-    enum { BYTES = 512 };
-    begin_script(0, NULL, NULL);
-    void *block = blocks_alloc(BYTES);
-    struct slab *slab = slab_at(block);
-    size_t index = index_in(slab, block), word = index / SLAB_WORD_BLOCKS;
-    *slab_suspects(slab, word) |= slab_bit(index);
-    clear_live(fast_table_unit(block));
-    blocks_free(block);
-    assert_int_equal(suspect.times, 1);
-    assert_ptr_equal(suspect.block, block);
-    assert_int_equal(suspect.bytes, BYTES);
-    assert_string_equal(suspect.function, "free");
-    assert_int_equal(*slab_suspects(slab, word), 0);
-    assert_ptr_equal(blocks_alloc(BYTES), block);
-}
-
-static void test_a_block_that_is_freed_for_good_is_not_retired_any_more(void **state)
-{
-    (void)state;
-    enum { BYTES = 576 };
-    begin_script(0, NULL, NULL);
-    void *block = blocks_alloc(BYTES), *other = blocks_alloc(BYTES);
-    struct slab_word *word = &slab_at(block)->words[index_in(slab_at(block), block) / 64];
-    blocks_retire(block, "free");
-    blocks_retire(other, "free");
-    uint64_t retired = word->retired;
-    blocks_free_by_slab(block);
-    assert_int_equal(word->retired, retired & ~slab_bit(index_in(slab_at(block), block)));
-    assert_ptr_equal(bin_for(BYTES)->local_free, block);
-    blocks_unretire(other);
-}
-
-static void *freed_guarded;
-
-static void note_guarded(void *block)
-{
-    freed_guarded = block;
-}
-
-static void test_what_lies_in_guarded_memory_goes_to_its_owner(void **state)
-{
-    (void)state;
-    static struct owner guarded = {OWNER_GUARDED};
-    char *memory = pages_map(GRANULE_BYTES, GRANULE_BYTES);
-    assert_non_null(memory);
-    assert_true(granule_map_set(memory, GRANULE_BYTES, &guarded));
-    blocks_heap.free_guarded = note_guarded;
-    blocks_free(memory + 48);
-    assert_ptr_equal(freed_guarded, memory + 48);
-    granule_map_set(memory, GRANULE_BYTES, NULL);
-    pages_unmap(memory, GRANULE_BYTES);
-}
-
 static int start(void **state)
 {
     (void)state;
@@ -468,13 +321,7 @@ int main(void)
         SLOW_TEST(test_a_collector_is_asked_again_until_it_refuses),
         SLOW_TEST(test_all_bins_are_looked_through_after_a_collection_that_came_before),
         SLOW_TEST(test_without_memory_what_lists_hold_serves_another_size),
-        SLOW_TEST(test_blocks_above_the_largest_class_are_large),
         SLOW_TEST(test_a_collector_that_counts_sees_every_allocation),
-        SLOW_TEST(test_threads_that_have_exited_share_a_heap),
-        SLOW_TEST(test_the_threads_own_blocks_are_listed_while_the_slab_is_queued),
-        SLOW_TEST(test_a_suspect_is_told_of_and_freed_as_no_suspect),
-        SLOW_TEST(test_a_block_that_is_freed_for_good_is_not_retired_any_more),
-        SLOW_TEST(test_what_lies_in_guarded_memory_goes_to_its_owner),
     };
     return cmocka_run_group_tests_name("slow paths", tests, start, NULL);
 }
