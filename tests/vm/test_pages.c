@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "vm/pages.h"
 
@@ -254,6 +255,66 @@ static void test_refused_unmapping_discards_instead(void **state)
     assert_child_succeeds(unmap_in_the_middle, NULL);
 }
 
+/* Whether exactly the pages from the second to the fourth have no access. */
+static bool second_to_fourth_are_guarded(const char *pages)
+{
+    for (size_t page = 0; page < SOME_PAGES; page++)
+        if (is_readable(pages + page * PAGE_BYTES) == (page >= 1 && page < 4))
+            return false;
+    return true;
+}
+
+static void test_a_guard_takes_access_and_contents_of_its_pages_alone(void **state)
+{
+    (void)state;
+    char *pages = memset(pages_map(SOME_BYTES, PAGE_BYTES), 1, SOME_BYTES);
+    assert_true(pages_guard(pages + PAGE_BYTES, 3 * PAGE_BYTES));
+    assert_true(second_to_fourth_are_guarded(pages));
+    assert_true(pages_unguard(pages + PAGE_BYTES, 3 * PAGE_BYTES));
+    assert_true(is_zero(pages + PAGE_BYTES, 3 * PAGE_BYTES));
+    assert_int_equal(pages[PAGE_BYTES - 1], 1);
+    assert_int_equal(pages[4 * PAGE_BYTES], 1);
+    memset(pages, 2, SOME_BYTES);
+    assert_true(pages_unguard(pages, SOME_BYTES)); /* where there is none */
+    assert_int_equal(pages[SOME_BYTES - 1], 2);
+    assert_true(pages_unmap(pages, SOME_BYTES));
+}
+
+/* The kernel has no other guards for them. The address sanitizer's mlock does nothing. */
+static void test_locked_pages_are_guarded_too(void **state)
+{
+    (void)state;
+    char *pages = memset(pages_map(SOME_BYTES, PAGE_BYTES), 1, SOME_BYTES);
+    if (syscall(SYS_mlock, pages, SOME_BYTES) != 0)
+        skip();
+    assert_true(pages_guard(pages + PAGE_BYTES, 3 * PAGE_BYTES));
+    assert_true(second_to_fourth_are_guarded(pages));
+    assert_true(pages_unguard(pages + PAGE_BYTES, 3 * PAGE_BYTES));
+    memset(pages, 2, SOME_BYTES);
+    assert_true(pages_unmap(pages, SOME_BYTES));
+}
+
+static void guard_in_sandbox(void *unused)
+{
+    (void)unused;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    require(pages && pages_guard(memset(pages, 1, SOME_BYTES), PAGE_BYTES));
+    uint64_t advices = page_calls.madvise;
+    pages_enter_sandbox();
+    require(!pages_guard(pages + PAGE_BYTES, PAGE_BYTES));
+    require(pages[PAGE_BYTES] == 1);
+    require(pages_unguard(pages, PAGE_BYTES));
+    require(is_zero(pages, PAGE_BYTES));
+    memset(pages, 2, SOME_BYTES);
+    require(page_calls.madvise == advices); /* it might end the process */
+}
+
+static void test_in_a_sandbox_there_are_no_new_guards_and_old_ones_go(void **state)
+{
+    (void)state;
+    assert_child_succeeds(guard_in_sandbox, NULL);
+}
+
 static void test_account_keeps_the_peak(void **state)
 {
     (void)state;
@@ -289,6 +350,9 @@ int main(void)
         cmocka_unit_test(test_system_calls_are_counted),
         cmocka_unit_test(test_address_limit_refuses_and_leaves_the_rest),
         cmocka_unit_test(test_refused_unmapping_discards_instead),
+        cmocka_unit_test(test_a_guard_takes_access_and_contents_of_its_pages_alone),
+        cmocka_unit_test(test_locked_pages_are_guarded_too),
+        cmocka_unit_test(test_in_a_sandbox_there_are_no_new_guards_and_old_ones_go),
         cmocka_unit_test(test_account_keeps_the_peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_pool.c: the pages of sampled blocks: where blocks lie in them, how many there are, and which
- * is used again.
+ * test_pool.c: the pages of sampled blocks: where blocks lie in them, how many there are, which is
+ * used again, and what is said of a wrong access or free.
  */
 #include "tests/unit/unit.h"
 
 #include <string.h>
 
 #include "alloc/checked/pool.h"
+#include "alloc/checked/report.h"
 
 enum { SLOTS = 16, LIVE = 12 };
 
 static int start(void **state)
 {
     (void)state;
+    report_init(false, 1000);
     pool_init(SLOTS);
     return 0;
 }
@@ -108,6 +110,118 @@ static void test_the_walk_sees_live_blocks(void **state)
     pool_free(one, "free");
 }
 
+static void test_nothing_but_a_live_blocks_page_has_access(void **state)
+{
+    (void)state;
+    char *block = pool_alloc(16, 100, 1), *page = block + 112 - PAGE_BYTES;
+    assert_true(is_readable(page) && is_readable(page + PAGE_BYTES - 1));
+    assert_false(is_readable(page - 1) || is_readable(page + PAGE_BYTES));
+    memset(block, 1, 100);
+    pool_free(block, "free");
+    assert_false(is_readable(page) || is_readable(block) || is_readable(page + PAGE_BYTES - 1));
+    for (int i = 1; i < SLOTS; i++)
+        pool_free(pool_alloc(16, 100, 1), "free");
+    assert_ptr_equal(pool_alloc(16, 100, 1), block); /* the longest freed */
+    assert_true(is_zero(block, 100));
+    pool_free(block, "free");
+}
+
+/* Misuse, in children. */
+
+static void write_beside(void *offset)
+{
+    char *block = pool_alloc(16, 40, 1);
+    block[*(const ptrdiff_t *)offset] ^= 1;
+    pool_look();
+    pool_free(block, "free");
+}
+
+/* A block of 40 bytes has 8 bytes of its page behind it, the others before it. */
+static void test_what_is_written_beside_a_block_is_told_at_exit_and_at_its_free(void **state)
+{
+    (void)state;
+    static const struct {
+        ptrdiff_t offset;
+        const char *fault;
+    } writes[] = {{40, "written behind its end: 1 byte behind a block of 40 bytes at"},
+                  {47, "written behind its end: 8 bytes behind a block"},
+                  {-1, "written before its start: 1 byte before a block"},
+                  {-4048, "written before its start: 4048 bytes before a block"}};
+    for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
+        ptrdiff_t offset = writes[i].offset;
+        struct ending ending = run_child(write_beside, &offset);
+        assert_int_equal(ending.exit_status, 0);
+        const char *at_exit = strstr(ending.errors, "exit(0x");
+        const char *at_free = strstr(ending.errors, "free(0x");
+        assert_true(at_exit && at_free && at_exit < at_free);
+        assert_non_null(strstr(at_exit, writes[i].fault));
+        assert_non_null(strstr(at_free, writes[i].fault));
+    }
+}
+
+static void free_twice(void *unused)
+{
+    (void)unused;
+    void *block = pool_alloc(16, 40, 1);
+    pool_free(block, "free");
+    pool_free(block, "realloc");
+}
+
+static void free_inside(void *unused)
+{
+    (void)unused;
+    pool_free((char *)pool_alloc(16, 40, 1) + 16, "free");
+}
+
+static void free_guard(void *unused)
+{
+    (void)unused;
+    pool_free((char *)pool_alloc(16, 48, 1) + 48, "free");
+}
+
+static void test_wrong_frees_abort(void **state)
+{
+    (void)state;
+    assert_aborts(free_twice, NULL, "): freed twice: block of 40 bytes at");
+    assert_aborts(free_inside, NULL, "not the start of a live block: 16 bytes into a block of 40");
+    assert_aborts(free_guard, NULL, "not the start of a live block");
+}
+
+/* Two blocks on neighbouring pages, of which the lower ends and the upper begins with its page: so
+ * the guard between them is beside both. */
+static void fault_between(void *fault)
+{
+    char *lower = NULL, *upper = NULL;
+    for (size_t i = 0; i < SLOTS && page_of(upper) != page_of(lower) + 2; i++) {
+        lower = pool_alloc(16, 48, 1);
+        upper = pool_alloc(16, 64, 0);
+        if (page_of(upper) != page_of(lower) + 2) {
+            pool_free(upper, "free");
+            pool_free(lower, "free");
+        }
+    }
+    require(page_of(upper) == page_of(lower) + 2);
+    if (*(const int *)fault == 2)
+        pool_free(lower, "free");
+    pool_report_fault("write", *(const int *)fault == 1 ? upper - 1 : lower + 48, NULL);
+    if (*(const int *)fault == 2)
+        pool_report_fault("read", lower + 8, NULL);
+}
+
+static void test_a_fault_is_told_of_the_nearer_block(void **state)
+{
+    (void)state;
+    static const char *const said[] = {"outside a block: 1 byte behind a block of 48 bytes",
+                                       "outside a block: 1 byte before a block of 64 bytes",
+                                       "after its free: 8 bytes into a block of 48 bytes"};
+    for (int i = 0; i < 3; i++) {
+        struct ending ending = run_child(fault_between, &i);
+        assert_int_equal(ending.exit_status, 0);
+        if (!strstr(ending.errors, said[i]))
+            fail_msg("expected \"%s\": %s", said[i], ending.errors);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +231,10 @@ int main(void)
         cmocka_unit_test(test_the_longest_freed_page_is_used_next),
         cmocka_unit_test(test_a_block_is_known_while_it_lives),
         cmocka_unit_test(test_the_walk_sees_live_blocks),
+        cmocka_unit_test(test_nothing_but_a_live_blocks_page_has_access),
+        cmocka_unit_test(test_what_is_written_beside_a_block_is_told_at_exit_and_at_its_free),
+        cmocka_unit_test(test_wrong_frees_abort),
+        cmocka_unit_test(test_a_fault_is_told_of_the_nearer_block),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
