@@ -54,5 +54,7 @@ def test_an_invariant_stands_in_the_file_that_defines_it(name: str) -> None:
 
 
 def test_no_comment_names_an_invariant_that_is_not_defined() -> None:
-    strangers = {f"{file}: [{name}]" for file, names in USES.items() for name in names - set(index())}
+    strangers = {
+        f"{file}: [{name}]" for file, names in USES.items() for name in names - set(index())
+    }
     assert not strangers
