@@ -60,7 +60,7 @@ struct collection_statistics {
     uint64_t given_up_ns; /* for which the program stood, and nothing was reclaimed */
     uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
     struct utilisation *utilisation; /* of all stops, also those given up; NULL: there are none */
-    uint64_t cpu_ns; /* of the pauses: what the whole process ran */
+    uint64_t cpu_ns;                 /* of the pauses: what the whole process ran */
     uint64_t stop_ns, longest_stop_ns, root_ns, mark_ns, sweep_ns;
     uint64_t root_bytes, root_indirect_bytes, root_mappings;
     uint64_t live_bytes; /* after the last collection */

@@ -120,7 +120,7 @@ struct thread_record {
     pid_t thread;
     bool unsent, has_run;
     uint32_t list; /* the number of the last list that names it */
-    uint64_t ran; /* where has_run: its processor time, in ns, when it was first asked about */
+    uint64_t ran;  /* where has_run: its processor time, in ns, when it was first asked about */
     _Atomic uint64_t state;
 };
 static const uint64_t EXPECTED = UINT64_C(1) << 63, GONE = 1;

@@ -66,8 +66,7 @@ static void test_gaps_between_samples_are_spread_evenly(void **state)
     }
     assert_in_range(samples, EXPECTED * 95 / 100, EXPECTED * 105 / 100);
     for (size_t i = 0; i < 2 * N - 1; i++)
-        assert_in_range(gaps[i], EXPECTED / (2 * N - 1) * 8 / 10,
-                        EXPECTED / (2 * N - 1) * 12 / 10);
+        assert_in_range(gaps[i], EXPECTED / (2 * N - 1) * 8 / 10, EXPECTED / (2 * N - 1) * 12 / 10);
 }
 
 static void *count_to_first_sample(void *first)

@@ -79,8 +79,15 @@ static void test_a_stack_is_shared_when_it_is_deep_and_a_marker_is_idle(void **s
 
 static void test_the_older_half_of_a_stack_is_shared_and_the_newer_stays(void **state)
 {
-    static const size_t depths[] = {2,   3, SHARE_LEAST, SHARE_LEAST + 1, 1000, 2 * SHARE_MOST - 1,
-                                    2 * SHARE_MOST, 2 * SHARE_MOST + 1, MOST_DEPTH};
+    static const size_t depths[] = {2,
+                                    3,
+                                    SHARE_LEAST,
+                                    SHARE_LEAST + 1,
+                                    1000,
+                                    2 * SHARE_MOST - 1,
+                                    2 * SHARE_MOST,
+                                    2 * SHARE_MOST + 1,
+                                    MOST_DEPTH};
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
         size_t depth = depths[i], half = depth / 2 < SHARE_MOST ? depth / 2 : SHARE_MOST;
         empty_all(state);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_stop_lists.c: every thread is stopped, though the kernel's lists lack one. A thread that ends
- * while it is listed hides the one behind it.
+ * test_stop_lists.c: every thread is stopped, though the kernel's lists lack one. A thread that
+ * ends while it is listed hides the one behind it.
  */
 #include "tests/unit/unit.h"
 

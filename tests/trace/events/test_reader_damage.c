@@ -125,10 +125,10 @@ static void test_events_before_a_wrong_one_count_and_those_of_other_threads(void
 {
     (void)state;
     const uint64_t always = UINT64_C(1) << 48;
-    const uint64_t wrong[][3] = {{always | 64},                                     /* no type */
-                                 {always | 64 | 6},                                 /* of none */
-                                 {2 * always | 64 | EVENT_NEW},                     /* no flags */
-                                 {65535 * always | 64 | EVENT_RESIZE_TO, always},   /* no size */
+    const uint64_t wrong[][3] = {{always | 64},                                   /* no type */
+                                 {always | 64 | 6},                               /* of none */
+                                 {2 * always | 64 | EVENT_NEW},                   /* no flags */
+                                 {65535 * always | 64 | EVENT_RESIZE_TO, always}, /* no size */
                                  {2 * always | 64 | EVENT_NEW, 0x201 * always, always}};
     static const size_t lengths[] = {1, 1, 1, 2, 3};
     for (size_t i = 0; i < 5; i++) {
