@@ -42,6 +42,8 @@ class Range:
         return self.beyond == "less" and high < least
 
     def __str__(self) -> str:
+        if math.isinf(self.high) and self.low == math.nextafter(0, 1):
+            return "above 0"
         if math.isinf(self.high):
             return f"from {self.low:g} on"
         if math.isinf(self.low):

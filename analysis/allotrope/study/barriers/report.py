@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Mapping, Sequence
 
+from ...output.sentences import enumerate_names
 from ...output.text import markdown_table
 from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate
 from ...statistics.verdicts import Standing
@@ -43,11 +44,11 @@ QUESTIONS = {
     "1a": "Do checks at stores cost less than page traps?",
     "2a": "Do traps slow the program down?",
     "3a": "Are pages too large to find roots in?",
-    "3b": "Does a remembered set find roots with the least work?",
+    "3b": "Does a remembered set find roots with less than half the work?",
     "4a": "Are cards of 1,024 bytes the best of all?",
     "4c": "Does software come near the best that page protection could be?",
     "4e": "Does it even beat that?",
-    "5a": "Would the kernel's dirty pages save what traps cost?",
+    "5a": "Would the kernel's dirty pages save half of what traps cost?",
 }
 
 
@@ -190,6 +191,7 @@ def advice(results: Results) -> list[str]:
         said.append(f"{workload.title}: {_of_checks(results.of(workload))}.")
     if said:
         said.append(_of_sizes([results.of(one) for one in workloads]))
+        said.insert(0, _of_help([results.of(one) for one in workloads]))
     return said + [
         f"{workload.title}: {line}."
         for workload in workloads
@@ -205,6 +207,23 @@ def _of_checks(one: Measured) -> str:
     if len(best) == len(schemes):
         return "of the schemes with checks none is shown to take less time than another"
     return f"of the schemes with checks none is shown to take less time than {_listed(best)}"
+
+
+def _of_help(measured: Sequence[Measured]) -> str:
+    """Whether a compiler that puts checks at stores is worth having."""
+    contenders = (REMSETS, PAGES, KERNEL)
+    known = [one for one in measured if can_compare(one, contenders)]
+    pairs = {one.workload.title: beats(one, contenders) for one in known}
+    if not known:
+        return "There are too few rounds to compare checks with page protection."
+    if any(loser == REMSETS for found in pairs.values() for _, loser in found):
+        return "Checks are not always the better way: in some program remsets take more time."
+    slower = [title for title, found in pairs.items() if (REMSETS, KERNEL) in found]
+    more = f", and in {enumerate_names(slower)} both take more" if slower else ""
+    return (
+        "Checks, where a compiler can put them at stores: in no program do page traps or the "
+        f"kernel's dirty pages take less time than remsets{more}."
+    )
 
 
 def _of_sizes(measured: Sequence[Measured]) -> str:

@@ -178,10 +178,10 @@ def phases_table(one: Measured, name: str, before: str, schemes: Sequence[str]) 
 KERNEL_IS = (
     " kernel is today's real one. Twice a scavenge the kernel walks the page tables of all that is "
     "old: to tell what was written, and to note it clean. Both walks count as other (measured "
-    "before 2026-11-23: the first one as roots), and dirty has its pages for nothing: so other of "
-    "kernel is mostly walks. Why its roots take more than dirty's as well has not been measured. "
-    "Other of pages has in it that the collector unprotects each page that it writes to, one call "
-    "a page, and protects them again."
+    "before 2026-11-23: the first one as roots), and so do the faults of the collector's own first "
+    "writes to clean pages. dirty has its pages for nothing. Why roots of kernel differ from "
+    "dirty's has not been measured. Other of pages has in it that the collector unprotects each "
+    "page that it writes to, one call a page, and protects them again."
 )
 
 
