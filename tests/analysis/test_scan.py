@@ -71,6 +71,7 @@ def test_a_scan_runs_here_and_is_written_as_a_suite(real: Command, tmp_path: Pat
     )
     assert done.returncode == 0, done.stderr
     assert "n=1" in done.stdout and "n=2" in done.stdout
+    assert "Not judged" not in done.stdout  # nothing was asked
     # References, the look at who serves, and two rounds.
     lines = (tmp_path / "trace").read_text().splitlines()
     assert sorted(lines) == ["1 mine"] * 5 + ["2 mine"] * 5

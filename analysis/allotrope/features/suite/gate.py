@@ -14,9 +14,10 @@ def judge_programs(
     conditions: Sequence[Condition], document: Document
 ) -> dict[str, list[Judgement]]:
     """The judgements of each program, or of each of its machines where there are several. A program
-    without figures is a failure; one that was skipped has no judgements."""
+    without figures is a failure; one that was skipped has no judgements. Without conditions
+    nothing is judged."""
     found: dict[str, list[Judgement]] = {}
-    for entry in document["programs"]:
+    for entry in document["programs"] if conditions else ():
         name = entry["name"]
         if document.get("replicate", 1) > 1 and entry["host"]:
             name = f"{name} on {entry['host']}"

@@ -306,7 +306,7 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
         return [Sentence("undecided", "Not decided", text)]
     note = (
         f"geometric means over {counted(baseline['programs'], 'program')}; no program need behave "
-        "like the mean, so look at yours below."
+        "like the mean, so look at yours."
     )
     return [*choose(evidence), *by_the_clock(evidence), Sentence("note", "What this is", note)]
 

@@ -87,7 +87,7 @@ def measure_round(
     comparison's rounds."""
     commands = {one: _words(workload, one, order) for one in barriers}
     runs: dict[str, list[Result]] = {one: [] for one in barriers}
-    loads = {}
+    loads: dict[str, float] = {}
     for turn in range(workload.runs):
         for place in order_of_round(number * workload.runs + turn, len(barriers)):
             barrier = barriers[place]
@@ -128,8 +128,10 @@ def _each_least(runs: Sequence[Result]) -> Result:
 
 def loops(order: str) -> Result:
     """By barrier and kind, nanoseconds of a store, the loop's included; the least of LOOP_TURNS."""
-    words = {one: [loop(one, order), str(LOOP_MILLIONS)] for one in LOOPS}
-    turns = [{one: run(words[one], LEAST_PATIENCE) for one in LOOPS} for _ in range(LOOP_TURNS)]
+    turns = [
+        {one: run([loop(one, order), str(LOOP_MILLIONS)], LEAST_PATIENCE) for one in LOOPS}
+        for _ in range(LOOP_TURNS)
+    ]
     found: Result = {}
     for one in LOOPS:
         runs = [turn[one] for turn in turns]
