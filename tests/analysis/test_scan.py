@@ -154,7 +154,7 @@ class TestServers:
         (tmp_path / "server.py").write_text(SERVER)
         (tmp_path / "load.py").write_text(LOAD)
         done = real.run(
-            *("compare", "--rounds", "1", "--warmup", "0", "-a", "glibc", "-a", "bsd"),
+            *("compare", "--rounds", "2", "--warmup", "0", "-a", "glibc", "-a", "bsd"),
             *("--server", f"{PYTHON} -I server.py {{port}} {{burn}}"),
             *("--load", f"{PYTHON} -I load.py {{port}} {{count}}"),
             *("--vary", "burn=0.05,0.4", "--vary", "count=2"),
