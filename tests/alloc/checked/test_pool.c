@@ -74,6 +74,8 @@ static void test_the_longest_freed_page_is_used_next(void **state)
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < SLOTS; i++) {
             char *block = pool_alloc(16, 100, 1);
+            for (int j = 0; round == 0 && j < i; j++)
+                assert_int_not_equal(page_of(block), pages[j]);
             if (round == 0)
                 pages[i] = page_of(block);
             assert_int_equal(page_of(block), pages[i]);
@@ -119,8 +121,11 @@ static void test_nothing_but_a_live_blocks_page_has_access(void **state)
     memset(block, 1, 100);
     pool_free(block, "free");
     assert_false(is_readable(page) || is_readable(block) || is_readable(page + PAGE_BYTES - 1));
-    for (int i = 1; i < SLOTS; i++)
-        pool_free(pool_alloc(16, 100, 1), "free");
+    for (int i = 1; i < SLOTS; i++) {
+        char *other = pool_alloc(16, 100, 1);
+        assert_ptr_not_equal(other, block);
+        pool_free(other, "free");
+    }
     assert_ptr_equal(pool_alloc(16, 100, 1), block); /* the longest freed */
     assert_true(is_zero(block, 100));
     pool_free(block, "free");
