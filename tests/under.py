@@ -58,6 +58,15 @@ int main(int argc, char **argv)
 """
 
 
+def static_that_lingers(folder: Path) -> Path:
+    """The program LINGERS, linked statically, so that nothing can be preloaded into it."""
+    source, program = folder / "lingers.c", folder / "static"
+    source.write_text(LINGERS)
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, "-static", "-o", program, source], check=True)
+    return program
+
+
 def plain_environment() -> dict[str, str]:
     """Ours, but for what would choose an allocator for a program or tell it what to report."""
     return {

@@ -15,11 +15,11 @@ from conftest import Command
 from under import (
     HANG,
     LIBRARY,
-    LINGERS,
     OWN_MALLOC,
     await_looks,
     await_that,
     plain_environment,
+    static_that_lingers,
 )
 
 from allotrope.features.leaks.ask import PUBLISHED, REPORT, need_reporter
@@ -648,10 +648,7 @@ def test_of_what_another_malloc_served_nothing_is_said(real: Command, tmp_path: 
 
 
 def test_who_wrote_no_report_is_named(real: Command, tmp_path: Path) -> None:
-    (tmp_path / "lingers.c").write_text(LINGERS)
-    static = tmp_path / "static"
-    compiler = os.environ.get("CC", "cc").split()
-    subprocess.run([*compiler, "-static", "-o", static, tmp_path / "lingers.c"], check=True)
+    static = static_that_lingers(tmp_path)
     line = ["leaks", "--json=leaks.json", "--", "sh", "-c", f"{static} ready go; exec ls"]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with real.start(*line, cwd=tmp_path, **pipes) as command:

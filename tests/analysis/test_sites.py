@@ -19,7 +19,7 @@ from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
-from under import BUILD, HANG, LINGERS, PYTHON, await_looks, await_that
+from under import BUILD, HANG, PYTHON, await_looks, await_that, static_that_lingers
 
 
 def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
@@ -253,10 +253,7 @@ def test_a_malloc_of_the_programs_own_is_no_small_program(real: Command, tmp_pat
 
 
 def test_what_our_library_does_not_serve_is_named(real: Command, tmp_path: Path) -> None:
-    (tmp_path / "lingers.c").write_text(LINGERS)
-    static = tmp_path / "static"
-    compiler = os.environ.get("CC", "cc").split()
-    subprocess.run([*compiler, "-static", "-o", static, tmp_path / "lingers.c"], check=True)
+    static = static_that_lingers(tmp_path)
     for script in (f"{static} ready go; exec ls", f"exec {static} ready go"):
         line = ["sites", "--json=sites.json", "--", "sh", "-c", script]
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}

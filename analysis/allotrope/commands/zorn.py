@@ -44,8 +44,8 @@ def zorn(
     """Re-run B. Zorn's study of 1992 on today's programs, and judge its claims.
 
     DIR/study.html is the page, DIR/data/ and DIR/results.json what is behind it, and
-    DIR/measurements.json what all of it is drawn from. The full study takes hours and needs
-    ./bootstrap study once; it says beforehand how long. Each step's result is kept as it
+    DIR/measurements.json what all of it is drawn from. The full study takes an hour or more and
+    needs ./bootstrap study once; it says beforehand how long. Each step's result is kept as it
     comes, so that an interruption loses one step.
 
     \b

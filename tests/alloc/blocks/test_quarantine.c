@@ -11,16 +11,10 @@
 #include "alloc/blocks/quarantine.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 #include "vm/pages.h"
 
 enum { BYTES = 112, LARGE_BYTES = 300000, FILLER_BYTES = 1 << 20 };
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
-}
 
 static const struct blocks_collector collector = {.may_grow = grow, .rows = SLAB_OLD_ROWS};
 

@@ -8,7 +8,7 @@
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 #include "vm/fork_chain.h"
 
 enum { MOST_BLOCKS = 4096 };
@@ -286,12 +286,6 @@ static void test_an_empty_slab_stays_while_the_heap_is_frozen(void **state)
     rebin_all_after_sweep(thread_heap);
     assert_int_equal(slab->state, SLAB_UNUSED);
     end_without_list(bin);
-}
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
 }
 
 static bool collect_nothing(void)

@@ -8,7 +8,7 @@
 #include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 #include "vm/pages.h"
 
 enum { ROWS = SLAB_SEEN_ROWS };
@@ -242,16 +242,6 @@ static void test_blocks_of_a_fork_are_visited_and_may_be_freed_meanwhile(void **
 
 /* Without memory. */
 
-static void use_up_all_memory(void)
-{
-    blocks_heap.runs.area.held = true;
-    for (size_t i = 0; i < RECORD_KINDS; i++)
-        blocks_heap.records[i].area.held = true;
-    for (size_t taken = 0; new_slab_record(1) || new_slab_record(SLAB_MAX_WORDS); taken++)
-        require(taken < 100000);
-    require(blocks_heap.runs.free_granules == 0);
-}
-
 static size_t records_in_granule(enum record_kind kind)
 {
     return (GRANULE_BYTES - sizeof(struct record_granule)) / bytes_of(kind);
@@ -312,12 +302,6 @@ static void test_without_memory_free_granules_become_records(void **state)
 {
     (void)state;
     assert_child_succeeds(make_records_of_free_granules, NULL);
-}
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
 }
 
 static int start(void **state)

@@ -9,7 +9,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 #include "vm/pages.h"
 
 static bool has_bit(uint64_t bits, size_t index)
@@ -158,12 +158,7 @@ static void make_slab_without_record(void *unused)
     blocks_lock();
     char *last = runs_take(runs, 1, RUN_ANY, &zero);
     granule_map_set(last, GRANULE_BYTES, &in_use);
-    runs->area.held = true;
-    for (size_t i = 0; i < RECORD_KINDS; i++)
-        blocks_heap.records[i].area.held = true;
-    for (size_t taken = 0; new_slab_record(1) || new_slab_record(SLAB_MAX_WORDS); taken++)
-        require(taken < 100000);
-    require(runs->free_granules == 0);
+    use_up_all_memory();
     runs_give(runs, last, 1, true);
     size_t used = runs->used_granules, slabs = blocks_heap.class_slabs[class_index];
     require(!new_slab(class_index, thread_heap));
@@ -179,12 +174,6 @@ static void test_a_slab_without_a_record_gives_its_granules_back(void **state)
 {
     (void)state;
     assert_child_succeeds(make_slab_without_record, NULL);
-}
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
 }
 
 static bool collect_nothing(void)

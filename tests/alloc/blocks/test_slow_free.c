@@ -9,7 +9,7 @@
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 #include "vm/pages.h"
 
 static struct bin *bin_for(size_t bytes)
@@ -103,12 +103,6 @@ static void test_threads_that_have_exited_share_a_heap(void **state)
         assert_ptr_equal(slabs[i], slabs[0]);
     }
     assert_int_equal(blocks_heap.class_slabs[size_class_of(LATE_BYTES)], 1);
-}
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
 }
 
 static int start(void **state)

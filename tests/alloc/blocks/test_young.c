@@ -11,7 +11,7 @@
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/young.h"
 #include "tests/unit/single_step.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 
 enum { BYTES = 112, LARGE_BYTES = 200 << 10, TRAP_FLAG = 0x100 };
 
@@ -252,12 +252,6 @@ static void test_the_child_of_a_fork_forgets_who_was_entering(void **state)
     void *block = blocks_alloc(LARGE_BYTES);
     assert_child_succeeds(enter_after_fork, block);
     blocks_free(block);
-}
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
 }
 
 static int start(void **state)

@@ -5,20 +5,13 @@
 #ifndef ALLOTROPE_TESTS_GC_CYCLE_CYCLE_UNIT_H
 #define ALLOTROPE_TESTS_GC_CYCLE_CYCLE_UNIT_H
 
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
 #include "alloc/blocks/blocks.h"
 #include "vm/pages.h"
-
-/* The heap may always grow. */
-static inline enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
-}
 
 /* Overwrites what earlier calls have left on the stack. */
 static __attribute__((noinline)) void wipe_stack(void)

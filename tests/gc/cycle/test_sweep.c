@@ -2,7 +2,7 @@
  *
  * test_sweep.c: what a sweep frees, by the bits alone.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/blocks_unit.h"
 
 #include <pthread.h>
 
@@ -16,12 +16,6 @@ enum { BLOCKS = 300, BLOCK_BYTES = 112 };
 static void *blocks[BLOCKS];
 
 static void suspect_used(const void *block, size_t bytes, const char *function);
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
-}
 
 static struct blocks_collector collector = {.may_grow = grow, .suspect_used = suspect_used};
 
