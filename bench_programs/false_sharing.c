@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * false_sharing.c: threads that write to small blocks of their own, over and over.
+ * false_sharing.c: does an allocator put blocks of several threads into one cache line?
  *
- * Two blocks in one cache line make their writers' processors fight over the line although they
- * share nothing. An allocator causes it *actively* when it hands pieces of one line to several
- * threads, and *passively* when a block that came from another thread's line is handed out again
- * by the thread that freed it. passive=0 runs the first: each thread allocates, writes, frees.
- * passive=1 the second: the main thread allocates one block for each, which the threads write to
- * and free; from then on they allocate for themselves and may get pieces of the old line back.
- * An allocator without the fault takes no longer with more threads than processors permit.
+ * Two blocks in one cache line make their writers' processors fight over the line, although the
+ * threads share no data. Here each thread writes to a small block of its own, over and over. Under
+ * an allocator without the fault the program takes no longer with more threads, as long as there is
+ * a processor for each.
+ *
+ *     passive=0    *active* false sharing: the allocator hands pieces of one line to several
+ *                  threads. Each thread allocates a block, writes to it and frees it
+ *     passive=1    *passive* false sharing: a thread frees a block that came from another thread's
+ *                  line, and the allocator hands it out to that thread again. The main thread
+ *                  allocates the first block of each thread, which the thread writes to and frees.
+ *                  From then on threads allocate for themselves, and may get pieces of the old line
+ *                  back
+ *
+ * `rounds` is the number of blocks of all threads together: each has an equal share of them.
  *
  * Idea: cache-thrash and cache-scratch of Berger, McKinley, Blumofe & Wilson, "Hoard", ASPLOS
  * 2000, sections 2.1 and 5.3.

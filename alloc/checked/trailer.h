@@ -2,6 +2,10 @@
  *
  * trailer.h: the canary at each slot's end, which also says what is known of the block in it.
  *
+ * A trailer is a word of eight bytes, made of the block's address and of what is known of the
+ * block. A write behind the block, or before the next one, changes the word, and it is no trailer
+ * any more.
+ *
  *     slot   | the program's bytes ........ | slack | trailer |  next slot
  *                                             up to 32 bytes of SLACK_BYTE, then anything
  *
@@ -16,9 +20,15 @@
  *
  *     hash = address * address_factor; the factors are secret and odd
  *
- * A write behind the block, or before the next one, changes the word. Of the byte next to the block
- * (byte 0, no text and no zero) or to the next block (byte 7, all of whose changes fall on the
- * check) a change is always seen; of others, all but one in 2^9; of several, all but one in 2^16.
+ *     change of                      is missed
+ *     byte 0, next to the block      never: any wrong value sets bits of the check
+ *     byte 7, next to the next one   never: all its changes fall on the check
+ *     another byte                   once in 2^9: nine bits of the check must be zero by chance
+ *     several, without byte 0        once in 2^9 at most
+ *     several, with byte 0           once in 2^16 at most: its seven bits of hash must be met, too
+ *
+ * Byte 0 is neither text nor zero: a string that is a byte too long always changes it.
+ *
  * Zero in memory is no trailer: the slot has not been handed out since its slab was made.
  *
  * Writer: whoever allocates or frees the block, whole words. A word that was a trailer once stays

@@ -2,34 +2,52 @@
  *
  * cartesian.c: Stephenson's better fit, as SunOS had it.
  *
- * The free blocks form a tree: addresses increase from left to right as in a search tree, and
- * no block is larger than its parent as in a heap. So freeing finds both neighbours on one way
- * down by address, and allocating descends from the largest block to the shorter child for as
- * long as one is large enough. The nodes live outside the blocks, in arrays of 512 that are cut
- * from the same growing memory: a search touches nodes only, never the free memory itself. A free
- * block keeps its size in its header as well, as SunOS's did: it is written whenever a block enters
- * the tree and whenever one is cut.
+ * Purpose: to find a free block that is large enough without a look at the free blocks themselves.
  *
- *   | header | payload ........ |  live, at 8 mod 16; the header holds its size
+ * The free blocks form a Cartesian tree, which is two things at once:
+ *
+ *     by address    a search tree: what lies left of a node has lower addresses
+ *     by size       a heap: no block is larger than its parent
+ *
+ * Allocating starts at the root, the largest block. It goes down to the shorter child for as long
+ * as a child is large enough. Where it ends is a better fit than all above it, and not always the
+ * best.
+ *
+ * Freeing goes down by address. A free neighbour lies on that way, so both neighbours are found in
+ * one descent.
+ *
+ * The nodes lie outside the blocks, in arrays of 512 that are cut from the same growing memory. A
+ * search touches nodes only, never free memory. A free block also keeps its size in its header, as
+ * SunOS's did. The header is written whenever a block enters the tree and whenever one is cut.
+ *
+ *   | header | payload ........ |  live, header at 8 mod 16; the header holds the size
  *   | header | ................ |  free: node = { left, right, block, bytes } elsewhere
  *   | array of nodes | block | block | array of nodes | block ...   the heap's memory
  *
- * Fixed by the sources: the tree, the arrays, the 8-byte header, the descent (ties go left), the
- * low end handed out, a remainder kept only if it exceeds the smallest block, merged neighbours
- * deleted on the way down; nothing is recursive. A resize works in place: what it sheds is freed if
- * it is no smaller than the smallest block; to grow it deletes a free upper neighbour from the tree
- * and frees what it does not need of it.
+ * Fixed by the sources
+ *   the structure   the tree; the arrays; the header of 8 bytes. Nothing is recursive
+ *   malloc          the descent, where ties go left. The low end of a block is handed out. The
+ *                   remainder is kept only if it is larger than the smallest block
+ *   free            merged neighbours are deleted on the way down
+ *   realloc         works in place. What it sheds is freed if it is no smaller than the smallest
+ *                   block. To grow, it deletes a free upper neighbour from the tree and frees what
+ *                   it does not need of it
  *
- * Open, and chosen here: a new node goes below all that are as large; where two subtrees are
- * joined the left one wins a tie; memory grows by what the request needs, in whole pages of
- * 4 KiB, and the first array comes before the first block; nodes are reused last in, first out; a
- * block aligned to more than 16 is cut out of a larger one. The descent of free finds a block that
- * lies within free memory, which is the algorithm's own check for a double free. A block that is
- * freed when there is no memory for another array waits, in itself, for the next chance.
+ * Open, and chosen here
+ *   ties            a new node goes below all that are as large; where two subtrees are joined the
+ *                   left one wins
+ *   growth          by what the request needs, in whole pages of 4 KiB
+ *   nodes           the first array comes before the first block; nodes are reused last in, first
+ *                   out
+ *   alignment       a block aligned to more than 16 is cut out of a larger one
+ *   double free     the descent of free meets a free block that overlaps the freed one, and aborts:
+ *                   the algorithm's own check
+ *   no memory for   a block that is freed then waits without a node, in a list of such blocks. It
+ *   another array   enters the tree at the next chance
  *
- * Not as published, where tree=fast asks for it: another policy serves (tagged_heap.c), in which a
- * freed block finds its neighbours by tags, smaller free blocks hang in bins, and the tree, of the
- * larger ones, stays shallow (free_tree.c).
+ * Not as published, where tree=fast asks for it: another policy serves (tagged_heap.c). There a
+ * freed block finds its neighbours by tags, and smaller free blocks hang in bins. The tree holds
+ * the larger ones, so it stays shallow (free_tree.c).
  *
  * Source: C. J. Stephenson, Fast Fits, SOSP 1983; J. Vuillemin, A Unifying Look at Data
  * Structures, CACM 1980; as measured by B. Zorn, CU-CS-573-92, 2.1.

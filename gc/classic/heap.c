@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * heap.c: chunks of one size of object, each with its header and mark bits at its start.
+ * heap.c: Boehm and Weiser's heap: chunks of one size of object, each with its header and mark bits
+ * at its start.
+ *
+ * Purpose: to show what the collector of the 1992 study cost. The headers of all chunks lie at the
+ * same offset of a page, so they compete for the same few sets of a cache. That is what the study
+ * found.
  *
  *   chunk of 4 KiB, at a multiple of 4 KiB       up to 2016 bytes: a class for each 16 bytes
  *   | header, mark bits | object | object | ...  |
@@ -8,23 +13,25 @@
  *   larger: a run of chunks, of which the first has the header
  *   | header, mark bit  | object ................|.......................|...........  |
  *
- * A pointer is looked up by its page: the header there tells the size of the chunk's objects, and
- * only the start of one counts. The headers of all chunks lie at the same offset of a page, so
- * they compete for the same few sets of a cache: what the study found, and what this heap is for.
- *
- * Allocation takes the first object of the class's list, else it cuts up a free chunk; when there
- * is none it fails, and its caller collects. The sweep rebuilds all lists at once, in order of
- * address, clears what it puts on them, and joins chunks without a live object to runs.
- *
- * Beside the chunks, a table of a byte each tells what a chunk is: without it the contents of a
- * large object could be taken for a header.
+ *   look-up      a pointer's page leads to the header, which tells the size of the chunk's objects.
+ *                Only a pointer to an object's start counts, unless `interior` is set
+ *   allocation   takes the first object of the class's list, else cuts up a free chunk. When there
+ *                is none it fails, and its caller collects
+ *   sweep        rebuilds all lists at once, in order of address. It clears what it puts on them,
+ *                and joins chunks without a live object to runs
+ *   states       beside the chunks, a table with a byte for each tells what a chunk is. Without it
+ *                the contents of a large object could be taken for a header
  *
  * Fixed by the literature: chunks, headers, classes up to 2 KiB, pointers to the start only, the
  * eager sweep (Boehm & Weiser, "Garbage Collection in an Uncooperative Environment", SP&E 18(9),
- * 1988; Zorn, CU-CS-573-92, 2.2). Open, and chosen here: alignment and steps of 16 bytes as today's
- * rule wants, hence 2016 for 2048 (two such and a header do not fit a chunk; of objects between
- * the two a chunk holds one either way); lists and runs in order of address, first fit; and
- * over-aligned objects, which the original does not have, each in a run of its own.
+ * 1988; Zorn, CU-CS-573-92, 2.2).
+ *
+ * Open, and chosen here
+ *   16 bytes     alignment, and the step between classes, as today's rule wants
+ *   2016         the largest class, for 2048: two objects of 2048 and a header do not fit a chunk.
+ *                Of objects between the two a chunk holds one either way
+ *   order        lists and runs are in order of address; runs are taken first fit
+ *   alignment    an over-aligned object, which the original does not have, gets a run of its own
  */
 #include "gc/classic/heap.h"
 
