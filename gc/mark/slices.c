@@ -26,15 +26,28 @@
  *                     list at the first stop, and is marked from the thread's register, a root; or
  *                     it was freed since, which blocks_have_freed tells.
  *   [boundary marks both]
- *                     Where two blocks meet, an address is the end of the one and the start of the
- *                     other. A marker takes it for the start, if a live block begins there, and
- *                     else for the end (mark.c). In a cycle the block that begins there may be live
- *                     when a slice takes the word, and free at the last stop, where the word means
- *                     the end. Nobody reads the word again, if its page is clean. So the block that
- *                     ends there is marked, too, if the one that begins there
- *                         was marked and is free now       by mark_end_cycle
- *                         was not live at the beginning    by drain_some (may_mean_end)
- *                         begins a granule                 by drain_some (may_mean_end)
+ *                     Where two blocks meet, a word may mean either: it is the end of the left one,
+ *                     L, and the start of the right one, R.
+ *
+ *                         | L ................... | R ................... |
+ *                                                 ^ the word
+ *
+ *                     A marker takes it for R where R is live, and else for L (mark.c). That may
+ *                     change during a cycle: a slice takes the word, sees R live and marks R; then
+ *                     the program frees R. At the last stop the word means L. But its page is
+ *                     clean, so nobody reads it again, and L would be lost. So L is marked as well:
+ *
+ *                         if R                       L is marked by
+ *                         was live at the beginning  mark_end_cycle (push_ends), if R has a mark
+ *                                                    and is free then
+ *                         was not live then          drain_some (may_mean_end): such a block has
+ *                                                    a mark from the beginning, which tells
+ *                                                    nothing at the last stop
+ *                         begins a granule           drain_some (may_mean_end): the slab of R, and
+ *                                                    its bits, may be gone at the last stop
+ *
+ *                     No L of up to MARK_PADDED_BYTES is in danger: it has a byte more than was
+ *                     asked for, so a word that means it never is its end.
  */
 #include "gc/mark/slices.h"
 
