@@ -26,6 +26,25 @@
  * Only where frees are ignored. Nobody has the address of a dead block, so nobody frees it. (Who
  * hides pointers may: sweep_before_free.)
  *
+ * With generations (gc/cycle/generations.h) a sweep also makes the survivors old. A late one does
+ * that slab by slab, so for a time some rows of old blocks are those of the last collection:
+ *
+ *     when                  what is done                              `old` of a slab
+ *     last stop of a cycle  the list of young slabs begins anew; the  as the last collection left
+ *                           slabs that threads have at hand are       it, but for those that are
+ *                           swept, and entered in the list            swept here
+ *                           pages are protected. What is live and     not asked
+ *                           has its mark counts as old here, for it
+ *                           is about to be
+ *     the world runs        a slab is swept before it is used. What   live & mark from its sweep
+ *                           is born after that is not old             on
+ *     the next collection,  blocks_sweep_rest. Now it is known what   live & mark in all slabs
+ *     before it stops the   was promoted, and so whether minor
+ *     world                 collections cease
+ *     its stop              marks are cleared: all of them in a full  the same: a minor collection
+ *                           collection; in a minor one those of       goes by it
+ *                           young slabs' blocks that are not old
+ *
  * Invariants. Each has a test that fails without it (tests/gc/cycle/test_late_sweep.c).
  *
  * [locked-sweep]        Who sweeps a slab holds the heap's lock. So no two sweep it, no stop and no
