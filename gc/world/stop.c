@@ -54,18 +54,32 @@
  * That may then go to a thread that has not been sent its own yet, for a time slice of
  * milliseconds.
  *
- * The kernel restarts the system calls that the signal interrupts where it can. Some end with EINTR
- * in spite of SA_RESTART (poll, select, sleeps, ...). They are restarted here, by setting the
- * thread back to its system call instruction, where that changes nothing for the program: when the
- * wait has no limit, when the limit is a point in time, or when the kernel has written back the
- * time that is left. Other waits with a limit, and transfers that end with a part of what they were
- * to send or receive, are counted by the thread; the wrappers of libc's functions call them again
- * (shim/system_calls/waits.c). A signal of the program's that
- * came during the stop ends the wait after all, as if it had come without one (unless it comes in
- * the few instructions between the look for it and the return).
+ * System calls go on. A stop interrupts the system call that a thread is in, and the program must
+ * not notice. At the end of the handler the thread is in one of these cases:
  *
- * A wait with a limit goes on with what is left of it, and the time of the stop is taken off that.
- * Else a short sleep under collections without a break would hardly end.
+ *     the call                                  what becomes of it
+ *     is one that SA_RESTART restarts           the kernel restarts it
+ *     ended with EINTR in spite of that (poll,  the thread is set back to the system call
+ *       select, sleeps, ...). It has no limit,  instruction, so the call begins again
+ *       or a point in time as its limit
+ *     ended so, and the kernel has written the  the same; the time of the stop is taken off what
+ *       time that is left for the program       is left, and a sleep with nothing left ends
+ *     ended so; it has another limit, or which  the thread counts it (ended_waits); the wrapper of
+ *       call it is is not plain to see          libc's function calls again with what is left
+ *                                               (shim/system_calls/waits.c)
+ *     sent or received a part                   the same; the wrapper goes on with the rest
+ *     any but the first, and a signal of the    it ends, as if the signal had come without a stop
+ *       program's came during the stop
+ *     had not begun again yet: the thread was   it begins again; with a signal of the program's it
+ *       set back by an earlier stop             ends with EINTR
+ *
+ * A call by number has no wrapper: where one is named above, such a call ends with EINTR or a part.
+ *
+ * The look for the program's signal comes a few instructions before the return. A signal in between
+ * does not end the wait: its handler runs, and the wait goes on.
+ *
+ * The time of the stop is taken off because a short sleep under collections without a break would
+ * hardly end otherwise.
  */
 #include "gc/world/stop.h"
 
