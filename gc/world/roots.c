@@ -1,49 +1,65 @@
 /* SPDX-License-Identifier: MIT
  *
- * roots.c: the roots.
+ * roots.c: the roots: every word outside the heap that may be a pointer into it.
  *
- * The program registers nothing. A root is every word of every mapping of the process, as the
- * kernel lists them at this moment, that is not memory of the heap: data segments, stacks, thread
- * control blocks and thread-local storage, registers (the stop's signal has put them on a stack),
- * and the mappings that libraries and interpreters have made for themselves.
+ * Nobody has to name them. The kernel lists the mappings of the process at this moment, and every
+ * word of them that is not memory of the heap is a root: data segments, stacks, thread control
+ * blocks and thread-local storage, registers (the stop's signal has put them on a stack), and the
+ * mappings that libraries and interpreters have made for themselves.
  *
- *     private       pages that the process has written to, even if it may not write them now
- *     shared        writable mappings; and those of memory rather than of a file, which may have
- *                   been writable before, or are so elsewhere. All pages that the kernel has in
- *                   memory, for another process may have written them, and a forked child's own
- *                   page tables do not show them. To ask of each page of a mapping that is larger
- *                   than the machine's memory takes seconds: of such a one those pages that the
- *                   page tables show
+ * Which pages are read
+ *
+ *     private       those that the process has written to, even if it may not write them now
+ *     shared        all that the kernel has in memory: another process may have written them, and a
+ *                   forked child's own page tables do not show them. Of a mapping larger than the
+ *                   machine's memory only those that the page tables show: to ask of each of its
+ *                   pages takes seconds. Which shared mappings: the writable ones; and those of
+ *                   memory rather than of a file, which may have been writable before, or are so
+ *                   elsewhere
  *     left out      devices; read-only shared files; the text of programs and libraries, unless the
  *                   program has made code there (roots_code_is_written): to ask for its pages takes
  *                   longer than all the rest; the kernel's own (vdso); whatever the granule map
  *                   knows as memory of the heap
- *     besides       buffers that are registered with io_uring (kernel/io_uring.c)
+ *     besides       what the program has asked for (vm/asked_roots.h); where threads' stack
+ *                   pointers, alternate stacks and GS lead, which may be blocks; buffers that are
+ *                   registered with io_uring (kernel/io_uring.c)
  *
- * Pages are read in place where nothing can go wrong with that. Elsewhere they are read through
- * /proc/self/mem, where a fault is an error number: swapped pages (the kernel calls guard pages so,
- * too), pages without read permission, and mappings of files, which may have been cut short. Secret
- * memory (memfd_secret) is the exception: it is the program's alone, and cannot be cut short.
+ * How a page is read
  *
- * The program may have made a page of a block into one that cannot be touched: taken away the right
- * to read it, put a file there, unmapped it, made a guard of it, or asked to fill it itself when it
- * is touched (userfaultfd), which it cannot while it is stopped. The first three are seen in the
- * list of mappings; of the last two the shim tells (roots_pages_may_fault), and from then on of all
- * blocks only pages are touched that are in memory. What is in the others is read here, through
- * /proc/self/mem.
+ *     in place                  where nothing can go wrong with that
+ *     through /proc/self/mem,   swapped pages (the kernel calls guard pages so, too); pages without
+ *     where a fault is an       read permission; mappings of files and shared ones, which may have
+ *     error number              been cut short. Secret memory (memfd_secret) is the exception: it
+ *                               is the program's alone, and cannot be cut short
+ *     at every byte             code that the process has generated or changed. It may have
+ *                               addresses in its instructions: HotSpot's inline caches hold the
+ *                               only pointers to their records there
  *
- * Code that the process has generated or changed may have addresses in its instructions, at any
- * byte: HotSpot's inline caches hold the only pointers to their records there.
+ * Blocks with pages that cannot be touched. A marker reads blocks in place, and must leave such
+ * pages out. What is in them is read here, through /proc/self/mem, and handed over with the roots.
  *
- * Of a stack only the part in use is scanned, to the end of the mapping. It begins with the frame
- * of the stop's signal, which holds the registers; or, if that lies elsewhere, with the red zone,
- * 128 bytes below the stack pointer that code may use. For that the mapping must be one
- * thread's own stack and nothing else: the kernel's [stack], or a mapping with a guard below it and
- * the thread's control block in it. Just one thread is in it. That thread is not on its alternate
- * signal stack, which may lie among the frames of the stack proper. Any other mapping is scanned
- * whole, with dead coroutines and with what the signal has put there. So are all stacks but the
- * first thread's once the program has given a thread memory for a stack (roots_stacks_are_given):
- * below that may lie its data, in the same mapping.
+ *     the program has                              known by
+ *     taken away the right to read the page,       the list of mappings
+ *       put a file there, or unmapped it
+ *     made a guard of it, or asked to fill it      the shim (roots_pages_may_fault). From then on,
+ *       itself when it is touched (userfaultfd),   of all blocks only pages in memory are touched
+ *       which it cannot while it is stopped
+ *
+ * Stacks. Of a stack only the part in use is scanned, up to the end of its mapping. That part
+ * begins with the frame of the stop's signal, which holds the registers. If the frame lies
+ * elsewhere, it begins with the red zone: 128 bytes below the stack pointer that code may use.
+ *
+ * That is so where the mapping is one thread's own stack and nothing else:
+ *
+ *     - it is the first thread's stack ([stack]), or has a guard below it and the thread's control
+ *       block in it
+ *     - just one thread's stack pointer is in it
+ *     - that thread is not on its alternate signal stack, which may lie among the frames of the
+ *       stack proper
+ *     - no thread was given memory for a stack by the program (roots_stacks_are_given), or it is
+ *       the first thread's. Below such a stack the program may have data, in the same mapping
+ *
+ * Any other mapping is scanned whole, with dead coroutines and with what the signal has put there.
  */
 #include "gc/world/roots.h"
 
