@@ -22,7 +22,8 @@
  *                   when the heap has grown by the headroom to its goal, and the pause that is
  *                   to be expected is affordable: at most OVERHEAD_AFFORDABLE percent of the time
  *                   since the last one. It is due unconditionally when the heap has four times
- *                   its goal, or when the last collection showed that the program leaks much.
+ *                   its goal and UNCONDITIONAL_BYTES, or when the last collection showed that the
+ *                   program leaks much.
  *
  * With generations a collection is due when the nursery has been handed out. It is a minor one as
  * long as what was promoted since the last full one leaves room for another nursery in the headroom
