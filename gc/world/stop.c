@@ -73,7 +73,8 @@
  *     had not begun again yet: the thread was   it begins again; with a signal of the program's it
  *       set back by an earlier stop             ends with EINTR
  *
- * A call by number has no wrapper: where one is named above, such a call ends with EINTR or a part.
+ * What has no wrapper (a call by number; read and connect on a socket with a limit) ends with EINTR
+ * or with a part where a wrapper is named above.
  *
  * The look for the program's signal comes a few instructions before the return. A signal in between
  * does not end the wait: its handler runs, and the wait goes on.
