@@ -10,8 +10,8 @@
  *     by size       a heap: no block is larger than its parent
  *
  * Allocating starts at the root, the largest block. It goes down to the shorter child for as long
- * as a child is large enough. The block where it ends is no larger than any above it, and not always
- * the best fit.
+ * as a child is large enough. The block where it ends is no larger than any above it. It is not
+ * always the best fit.
  *
  * Freeing goes down by address. A free neighbour lies on that way, so both neighbours are found in
  * one descent.
