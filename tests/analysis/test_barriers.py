@@ -273,6 +273,17 @@ def test_three_rounds_are_an_indication_and_no_verdict() -> None:
     assert "range of 3 rounds" in phases.caption and "interval" not in phases.caption
 
 
+def test_a_study_of_large_programs_alone_says_what_it_is() -> None:
+    """It has three rounds in three orders, whatever was asked for, and no claim is asked."""
+    large = [one for one in WORKLOADS if one.large]
+    report = make_report(made_up(AS_IN_1993, workloads=large))
+    limits = " ".join(report.limits)
+    assert "no claim has a verdict" in limits and limits.count("3 rounds") >= 1
+    assert "30 rounds" not in limits and "repeat" not in limits and "turns" not in limits
+    whole = " ".join(make_report(made_up(AS_IN_1993)).limits)
+    assert "no claim has a verdict" not in whole and "30 rounds" in whole and "turns" in whole
+
+
 def test_a_claim_of_few_rounds_says_so() -> None:
     """Where most rounds of a barrier failed, too."""
     results = made_up(AS_IN_1993)
@@ -572,7 +583,10 @@ def test_the_page_has_its_labels(study: tuple[Path, str]) -> None:
     assert "a picture" not in page  # nor of what today was not measured
     assert "https://" not in page and "http://" not in page.replace("http://www.w3.org/", "")
     text = (study[0] / "study.md").read_text()
-    assert "| roots, 1993 |   | 19% | 542% | 153% | 64% | not measured | 58% | 93% | 138% | not measured |" in text
+    assert (
+        "| roots, 1993 |   | 19% | 542% | 153% | 64% | not measured | 58% | 93% | 138% | not measured |"
+        in text
+    )
 
 
 def test_a_whole_page_opens_and_prints(tmp_path: Path, browser: Browser) -> None:  # noqa: F811

@@ -155,5 +155,7 @@ def draw_again(study: Study, measurements: Path, folder: Path) -> tuple[Report, 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--out: {folder} cannot be made ({error.strerror}); name another") from None
+        raise UserError(
+            f"--out: {folder} cannot be made ({error.strerror}); name another"
+        ) from None
     return draw(study, measurements, folder)

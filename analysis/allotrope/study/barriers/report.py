@@ -112,17 +112,18 @@ def make_report(results: Results, explanations: Mapping[str, Explanation] | None
 
 def limits(results: Results) -> list[str]:
     """What keeps today's figures from being the paper's study once more."""
-    loads, rounds = sorted(results.loads()), results.study["rounds"]
+    loads, rounds = sorted(results.loads()), results.most_rounds()
     load = "the load was not kept"
     if loads:
         load = f"the machine's load was {median(loads):.1f} (median; at most {loads[-1]:.1f})"
     quiet = bool(loads) and median(loads) <= QUIET_LOAD and rounds >= 30
     wanted = "" if quiet else " (30 and a quiet machine were wanted)"
     orders = len(results.orders())
+    turns = "; in it every barrier runs in several turns, and the least time of each phase counts"
     found = [
         f"{rounds} rounds{wanted}; {load}. Each round has "
-        f"{f'one of {orders} link orders' if orders != 1 else 'the same link order'}; in it every "
-        "barrier runs in several turns, and the least time of each phase counts. Time is elapsed, "
+        f"{f'one of {orders} link orders' if orders != 1 else 'the same link order'}"
+        f"{turns if any(one.runs > 1 for one in results.workloads()) else ''}. Time is elapsed, "
         "as in the paper, so what others take of the processor is in it where they take it always.",
         "Destroy is written anew: its sizes are ours, chosen so that its tree has the paper's 2 MB "
         "and its collections and store checks come out as the paper's. Interactive is a "
@@ -138,6 +139,8 @@ def limits(results: Results) -> list[str]:
     ]
     if said := repeated_orders(rounds, orders):
         found.insert(1, said)
+    if not any(one.paper for one in results.workloads()):
+        found.insert(0, "Neither Destroy nor Interactive was run, so no claim has a verdict.")
     found += _large(results) + _traps_undecided(results)
     return found + [f"Left out, since it failed: {line}." for line in results.left_out()]
 

@@ -82,6 +82,10 @@ class Results:
             if "load" in run
         ]
 
+    def most_rounds(self) -> int:
+        """Of any workload: large ones have fewer than were asked for."""
+        return max((len(one) for one in self.rounds.values()), default=0)
+
     def orders(self) -> list[str]:
         found = {each["order"] for rounds in self.rounds.values() for each in rounds}
         return sorted(found)
