@@ -152,4 +152,10 @@ def draw_again(study: Study, measurements: Path, folder: Path) -> tuple[Report, 
         not folder.is_dir() or not (folder / PAGE).exists() and any(folder.iterdir())
     ):
         raise UserError(f"--out: {folder} holds something else; name another")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"--out: {folder} cannot be made ({error.strerror}); name another"
+        ) from None
     return draw(study, measurements, folder)

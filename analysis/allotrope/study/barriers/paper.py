@@ -8,6 +8,8 @@ against the paper's text; tests/analysis/test_barriers.py holds Table 1 against 
 Tables 2 and 3 against themselves: a total is a weighted mean of its phases.
 """
 
+import math
+
 from ..ranges import Range
 
 DESTROY, INTERACTIVE = "Destroy", "Interactive"
@@ -76,7 +78,9 @@ def break_even(benchmark: str, cycles: float) -> float:
 # approaches; and within a tenth, twice as much, is "little effect", "very similar".
 COMPETITIVE = Range(0, 1.05, beyond="less")
 SIMILAR = Range(0.9, 1.1)
-# "Significant" is twice what is little: a fifth; "markedly" and "substantial" are half.
+# "Significant" is twice what is little: a fifth; "markedly" and "substantial" are half, "much more"
+# is twice.
 SIGNIFICANTLY_LESS = Range(0, 0.8)
 MARKEDLY_LESS = Range(0, 0.5)
+MUCH_MORE = Range(2, math.inf)
 NOT_WORSE = Range(0, 1)

@@ -4,7 +4,7 @@
 A run that failed takes with it only the figures that are made of it, and of these only its round.
 What was left out is said (`left_out`)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...statistics.intervals import Estimate
@@ -82,6 +82,10 @@ class Results:
             if "load" in run
         ]
 
+    def most_rounds(self) -> int:
+        """Of any workload: large ones have fewer than were asked for."""
+        return max((len(one) for one in self.rounds.values()), default=0)
+
     def orders(self) -> list[str]:
         found = {each["order"] for rounds in self.rounds.values() for each in rounds}
         return sorted(found)
@@ -131,8 +135,13 @@ class Measured:
 
     results: Results
     workload: Workload
+    other_of: Mapping[str, str] = field(default_factory=lambda: {paper.DIRTY: OTHER_OF_DIRTY})
 
     sampled = True
+
+    def with_other_of_dirty(self, scheme: str) -> "Measured":
+        """The same, had that scheme dirty's other."""
+        return replace(self, other_of={**self.other_of, scheme: OTHER_OF_DIRTY})
 
     def rounds(self) -> list[Result]:
         return self.results.rounds.get(self.workload.name, [])
@@ -147,8 +156,10 @@ class Measured:
         if phase in paper.SUMS:
             parts = [self.times(scheme, one) for one in paper.SUMS[phase]]
             return by_round(lambda *each: sum(each), *parts)
+        if phase == "other":
+            scheme = self.other_of.get(scheme, scheme)
         if scheme == paper.DIRTY:
-            scheme = OTHER_OF_DIRTY if phase == "other" else ORACLE
+            scheme = ORACLE
         found = [None if one is None else float(one["ns"][phase]) for one in self.runs(scheme)]
         return found if any(one is not None for one in found) else None
 
