@@ -124,7 +124,7 @@ static const struct option_description options[] = {
     {"limit", "bytes that the heap may use at all; 0: no limit",
      NUMBER_IN(0, struct gc_options, collections.limit_bytes), .maximum = (uint64_t)1 << 46,
      .initial = 0},
-    {"pause", "milliseconds of pause to aim at, by more markers; 0: none",
+    {"pause", "milliseconds of pause to aim at: more markers, a smaller nursery; 0: none",
      NUMBER_IN(0, struct gc_options, collections.pause_ms), .maximum = 10000, .initial = 0},
     {"every", "collect each so many allocations, for tests; 0: when it is due",
      NUMBER_IN(0, struct gc_options, collections.every), .maximum = (uint64_t)1 << 40,

@@ -526,6 +526,7 @@ class TestAccount:
         assert served.is_unknown(found) is not proven
         if found is not None:
             assert found["in_reach"] and found["allocations"] == blocks * len(pids)
+            assert [one["cpu_seconds"] for one in found["rows"]] == [None] * len(found["rows"])
         assert served.account_by_reports(reports, glibc(), processes) is None
 
     @pytest.mark.parametrize("command, share", [("a", 0.75), ("b", 0.5)])

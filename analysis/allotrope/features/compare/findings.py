@@ -140,7 +140,7 @@ def served_little(document: Document, spec: str) -> str:
         return ""
     share = served.malloc_share(document["results"], row["command"])
     count, most = row["allocations"], max(
-        LITTLE_CALLED, LITTLE_CALLED_A_SECOND * row["cpu_seconds"]
+        LITTLE_CALLED, LITTLE_CALLED_A_SECOND * (row["cpu_seconds"] or 0)
     )
     if count > 0 and (share is None or share >= LITTLE_ASKED or count >= most):
         return ""

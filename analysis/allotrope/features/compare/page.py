@@ -638,7 +638,7 @@ def served_sections(document: Document) -> list[Section]:
                     served.who(row),
                     {True: "yes", False: "no", None: "unknown"}[row["in_reach"]],
                     str(row["processes"]),
-                    _seconds(row["cpu_seconds"]),
+                    "–" if row["cpu_seconds"] is None else _seconds(row["cpu_seconds"]),
                     "–" if count is None else f"{count:,}",
                 ]
             )

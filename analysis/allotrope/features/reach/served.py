@@ -98,8 +98,8 @@ def account_by_reports(
     reports: Sequence[Mapping[str, Any]], allocator: Allocator, processes: int | None
 ) -> dict[str, Any] | None:
     """The same where nobody could look, from the reports that our library wrote at the end of each
-    process. They prove who served when there is one of every process, each with allocations; None
-    when they prove nothing. processes: how many there were, as far as that is known."""
+    process, which know no CPU time. They prove who served when there is one of every process, each
+    with allocations; None when they prove nothing. processes: how many there were, as far as that is known."""
     if processes is None or len({report["pid"] for report in reports}) < processes:
         return None
     rows = []
@@ -112,7 +112,7 @@ def account_by_reports(
     found = account(rows, allocator)
     if found is not None:
         for row in found["rows"]:
-            row["in_reach"] = True
+            row |= {"in_reach": True, "cpu_seconds": None}
         found |= {"in_reach": True, "cpu_share": None}
     return found
 
