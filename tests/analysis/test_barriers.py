@@ -280,6 +280,10 @@ def test_a_study_of_large_programs_alone_says_what_it_is() -> None:
     limits = " ".join(report.limits)
     assert "no claim has a verdict" in limits and limits.count("3 rounds") >= 1
     assert "30 rounds" not in limits and "repeat" not in limits and "turns" not in limits
+    page = report.render()
+    assert (
+        "No claim was asked" in page and "; 3 rounds." in page and 'id="claims-chart"' not in page
+    )
     whole = " ".join(make_report(made_up(AS_IN_1993)).limits)
     assert "no claim has a verdict" not in whole and "30 rounds" in whole and "turns" in whole
 
@@ -417,12 +421,17 @@ def test_frequent_traps_are_those_by_time() -> None:
 def test_what_rests_on_our_own_unprotecting_is_said() -> None:
     """Other of pages is our design: where it alone makes a verdict, the page says so."""
 
-    def said(world: World) -> str:
-        report = make_report(made_up(world, spread=0.001))
+    def said(world: World, rounds: int = 30) -> str:
+        report = make_report(made_up(world, rounds, spread=0.001))
         return next(line for line in report.limits if "one call a page" in line)
 
     dear = {**AS_IN_1993, "pages": {"running": 1.02, "other": 20.0}, "kernel": {"other": 7.0}}
-    assert "5a-D “does not hold” (" in said(dear) and "5a-I “does not hold” (" in said(dear)
+    for title in ("Destroy", "Interactive substitute", "JSON"):
+        assert f"5a of {title} “does not hold” (" in said(dear)
+    # Other turns it where kernel is in the middle: 2 (100 + 5 + 10 + 7) - 116 - (102 + 5 + 10).
+    assert "5a of Destroy holds while other of pages takes more than 11" in said(dear)
+    assert "5a of JSON" in make_report(made_up(dear, spread=0.001)).render().partition('id="limits"')[0]
+    assert said(dear, rounds=3).endswith("5a and 5b. ")  # no verdict, so none would be another
     cheap = AS_IN_1993 | {"pages": {"running": 1.2}, "kernel": {"other": 1.5}}
     assert "no verdict would be another" in said(cheap)
 
@@ -436,6 +445,16 @@ def test_advice_follows_the_figures() -> None:
     assert "cards of 256 bytes" in other
     assert "Destroy: kernel takes less than pages" in one
     assert "Destroy: pages takes less than kernel" in other
+    assert "100 trees: whether kernel or pages takes less is not decided" in other
+    assert "an indication for pages" in other and "an indication for kernel" in one
+    dear: World = {"kernel": {"running": 1.2}, "pages": {"running": 1.3}}
+    assert "Use checks" in " ".join(make_report(made_up(dear)).advice)
+    cards = {f"cards-{size}": {"running": 1.2} for size in (16, 64, 256, 512, 1024, 4096)}
+    said = make_report(made_up({**dear, **cards})).advice
+    assert "Destroy: remsets take less time than each other scheme with checks." in said
+    assert any(
+        "page traps take more in Destroy, Interactive substitute and JSON" in s for s in said
+    )
     table = next(t for t in further_tables(made_up(SAME)) if t.name == "totals")
     assert {"remsets", "cards-16", "cards-512", "pages", "kernel"} <= set(table.header)
     assert "[" in table.rows[0][2]

@@ -9,15 +9,15 @@ from typing import Mapping, Sequence
 from ...output.sentences import enumerate_names
 from ...output.text import markdown_table
 from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate
-from ...statistics.verdicts import Standing
+from ...statistics.verdicts import Standing, Verdict, tells_chance
 from .. import report as frame
 from ..chart import claims_chart
 from ..claims import Claim, short_number
 from ..explanations import Explanation, file_beside, read_explanations
 from ..ranges import LESS
-from ..sheets import ratio_cell
+from ..sheets import ABSENT, ratio_cell
 from . import paper
-from .evidence import by_round, estimate_of, ratios
+from .evidence import Series, by_round, estimate_of, ratios
 from .measurements import read_measurements
 from .plan import KERNEL, ORACLE, PAGES, REMSETS, SUMMARISED, WORKLOADS, repeated_orders
 from .printed import PRINTED
@@ -28,10 +28,11 @@ from .rules import (
     Asker,
     all_claims,
     beats,
+    by_our_design,
     can_compare,
     claim_number,
+    least_other,
     short_names,
-    verdicts_by_our_design,
 )
 from .tables import all_figures, all_tables, claims_of_rule, further_tables
 
@@ -67,6 +68,13 @@ class Report(frame.Report):
     advice: Sequence[str]  # what should I use today
     lessons: Sequence[str]  # of the generations of gc
     loads: Sequence[float]
+    rounds: int  # of any program: large ones have fewer
+    by_design: Sequence[str]  # which verdicts rest on our design of pages
+
+    @property
+    def asked(self) -> bool:
+        """Whether a program of the paper was run, so that its claims were asked."""
+        return any(claim.verdict is not Verdict.NOT_MEASURED for claim in self.claims)
 
     def render(self) -> str:
         return frame.render(self, TEMPLATE)
@@ -107,6 +115,8 @@ def make_report(results: Results, explanations: Mapping[str, Explanation] | None
         advice=advice(results),
         lessons=lessons(results),
         loads=results.loads(),
+        rounds=results.most_rounds(),
+        by_design=names_by_our_design(results),
     )
 
 
@@ -133,33 +143,88 @@ def limits(results: Results) -> list[str]:
         "compiled code. Words have 8 bytes. The old generation is not collected.",
         "Where the collector itself writes to a protected page, it unprotects that page first, one "
         "call a page; that counts as other. The paper does not say where it has it, nor whether it "
-        "unprotects more at once. So it is our design, and it weighs on 4b, 4d, 5a and 5b. "
-        + _by_our_design(results),
+        "unprotects more at once. So it is our design, and it weighs on 4a, 4b, 4d, 5a and 5b. "
+        + _of_our_design(results),
         "Figures 2 and 3 have no values in print: only what the text says of them is judged.",
     ]
     if said := repeated_orders(rounds, orders):
         found.insert(1, said)
     if not any(one.paper for one in results.workloads()):
         found.insert(0, "Neither Destroy nor Interactive was run, so no claim has a verdict.")
-    found += _large(results) + _traps_undecided(results)
+    found += _large(results) + _little_collecting(results) + _traps_undecided(results)
     return found + [f"Left out, since it failed: {line}." for line in results.left_out()]
 
 
-def _by_our_design(results: Results) -> str:
-    changed = [
-        one
-        for benchmark in paper.BENCHMARKS
-        for one in verdicts_by_our_design(results.of_benchmark(benchmark), benchmark)
+def _judged(results: Results) -> list[Measured]:
+    """Workloads with rounds enough for verdicts."""
+    known = [results.of(one) for one in results.workloads()]
+    return [one for one in known if tells_chance(len(one.rounds()))]
+
+
+def names_by_our_design(results: Results) -> list[str]:
+    return [
+        f"{number} of {one.workload.title}"
+        for one in _judged(results)
+        for number in by_our_design(one)
     ]
-    if not changed:
-        return f"{LEAST_OTHER} no verdict would be another."
-    return f"{LEAST_OTHER} these would be others: {', '.join(changed)}."
+
+
+def _of_our_design(results: Results) -> str:
+    judged = _judged(results)
+    if not judged:
+        return ""
+    changed = [
+        f"{number} of {one.workload.title} {otherwise}"
+        for one in judged
+        for number, otherwise in by_our_design(one).items()
+    ]
+    turns = [
+        f"5a of {one.workload.title} holds while other of pages takes more than "
+        f"{_milliseconds(least_other(one))}; it takes {_milliseconds(one.times(PAGES, 'other'))}."
+        for one in judged
+        if "5a" in by_our_design(one)
+    ]
+    said = (
+        f"these would be others: {', '.join(changed)}" if changed else "no verdict would be another"
+    )
+    return " ".join([f"{LEAST_OTHER} {said}.", *turns])
+
+
+def _milliseconds(ns: Series | None) -> str:
+    found = estimate_of(ns)
+    if found is None:
+        return ABSENT
+    median, low, high = (short_number(one / 1e6) for one in (found.median, *found.interval))
+    return f"{median} ms [{low}, {high}]"
 
 
 LEAST_OTHER = (
     "Were other of pages that of dirty, which asks the system for nothing and so is less than any "
     "design can have,"
 )
+
+
+def _little_collecting(results: Results) -> list[str]:
+    """Where totals say next to nothing of the schemes, whatever they are."""
+    said = []
+    for one in _judged(results):
+        share = estimate_of(
+            by_round(
+                lambda running, total: 1 - running / total,
+                one.times(paper.DIRTY, "running"),
+                one.times(paper.DIRTY, paper.TOTAL),
+            )
+        )
+        if share and share.high < LITTLE:
+            said.append(
+                f"{one.workload.title}: scavenges are {100 * share.median:.1f}% of the time of "
+                "dirty. So totals there tell next to nothing of the schemes, and most claims of "
+                "totals are not decided."
+            )
+    return said
+
+
+LITTLE = 0.05
 
 
 def _large(results: Results) -> list[str]:
@@ -224,9 +289,11 @@ def _of_checks(one: Measured) -> str:
     schemes = [name for name in CHECKED if one.times(name, paper.TOTAL)]
     if not can_compare(one, schemes):
         return "too few rounds to compare the schemes with checks with each other"
-    best = _unbeaten(one, schemes)
+    best, pairs = _unbeaten(one, schemes), beats(one, schemes)
     if len(best) == len(schemes):
         return "of the schemes with checks none is shown to take less time than another"
+    if all((best[0], other) in pairs for other in schemes if other != best[0]):
+        return f"{_spoken(best[0])} take less time than each other scheme with checks"
     return f"of the schemes with checks none is shown to take less time than {_listed(best)}"
 
 
@@ -239,12 +306,11 @@ def _of_help(measured: Sequence[Measured]) -> str:
         return "There are too few rounds to compare checks with page protection."
     if any(loser == REMSETS for found in pairs.values() for _, loser in found):
         return "Checks are not always the better way: in some program remsets take more time."
-    slower = [title for title, found in pairs.items() if (REMSETS, KERNEL) in found]
-    more = f", and in {enumerate_names(slower)} both take more" if slower else ""
-    return (
-        "Checks, where a compiler can put them at stores: in no program do page traps or the "
-        f"kernel's dirty pages take less time than remsets{more}."
-    )
+    said = "in no program do page traps or the kernel's dirty pages take less time than remsets"
+    for name, spoken in ((PAGES, "page traps"), (KERNEL, "the kernel's dirty pages")):
+        slower = [title for title, found in pairs.items() if (REMSETS, name) in found]
+        said += f"; {spoken} take more in {enumerate_names(slower)}" if slower else ""
+    return f"Use checks where a compiler can put them at stores: {said}."
 
 
 def _of_sizes(measured: Sequence[Measured]) -> str:
@@ -271,14 +337,18 @@ def _of_system(one: Measured) -> str:
     if Standing.IN in (part.standing(), inverse.standing()):
         less, more = (KERNEL, PAGES) if part.standing() is Standing.IN else (PAGES, KERNEL)
         return f"{less} takes less than {more} (kernel to pages: {found})"
-    kind = "an indication only" if part.few_rounds else "not decided"
-    return f"whether kernel or pages takes less is {kind} (kernel to pages: {found})"
+    whether = f"whether kernel or pages takes less is not decided (kernel to pages: {found})"
+    if not part.few_rounds:
+        return whether
+    low, high = part.measured.interval
+    less = KERNEL if high < 1 else PAGES if low > 1 else ""
+    return f"{whether}{f'; an indication for {less}' if less else ''}"
 
 
-def _per_scavenge(one: Measured, barrier: str) -> str:
-    """Microseconds of roots and other, with their interval; nothing where it is not known."""
+def _per_scavenge(one: Measured, barrier: str, phase: str = paper.BOOKKEEPING) -> str:
+    """Microseconds, with their interval; nothing where they are not known."""
     scavenges = one.same_of_all("scavenges")
-    times = one.times(barrier, paper.BOOKKEEPING)
+    times = one.times(barrier, phase)
     found = estimate_of(by_round(lambda ns: ns / (scavenges or 1) / 1000, times))
     if found is None or not scavenges:
         return ""
@@ -309,8 +379,8 @@ def _lesson(one: Measured) -> str:
     few = f" The range of {rounds} rounds: an indication." if rounds < LEAST_ROUNDS else ""
     return (
         f"{one.workload.title}, {old / (1 << 20):.0f} MiB old at the end: roots and other take "
-        f"{found[KERNEL]} µs a collection by the kernel, {found[PAGES]} by protection, "
-        f"{found[ORACLE]} by the oracle, which knows for nothing.{few}"
+        f"{found[KERNEL]} µs a collection by the kernel, {found[PAGES]} by protection (of it "
+        f"{_per_scavenge(one, PAGES, 'other')} other, which is our design), {found[ORACLE]} by the oracle, which knows for nothing.{few}"
     )
 
 

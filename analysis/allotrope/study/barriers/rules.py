@@ -152,8 +152,8 @@ RULES = (
     Rule(
         "1c",
         "trap to tight loop",
-        "A trap in the midst of a program can cost much more than in a tight loop.",
-        "section 3.2.3",
+        "A trap in the midst of a program costs much more than in a tight loop.",
+        "section 3.2.3 (“can be much more expensive”, of these two figures)",
         "running of pages less that of the oracle, by trap, over that in a tight loop; twice taken "
         "as much more. Not decided where it cannot be told from 0",
         _trap_to_tight,
@@ -392,17 +392,23 @@ def verdict_of(asked: Rule, evidence: Evidence) -> Verdict:
     return judge(asked.parts(evidence), asked.quantifier)
 
 
-def verdicts_by_our_design(one: Measured, benchmark: str) -> list[str]:
-    """Which verdicts would be others if `pages` had dirty's other, in which the collector has no
-    page to unprotect; with their figures."""
-    found = []
+def by_our_design(one: Measured) -> dict[str, str]:
+    """By rule: which verdicts would be others if `pages` had dirty's other, in which the collector
+    has no page to unprotect; and the figures that would make them."""
+    found = {}
     for asked in RULES:
         parts = asked.parts(one.with_other_of_dirty(PAGES))
-        otherwise = judge(parts, asked.quantifier)
-        if otherwise is not verdict_of(asked, one):
-            figures = "; ".join(map(str, parts))
-            found.append(f"{claim_number(asked.number, benchmark)} “{otherwise}” ({figures})")
+        then, otherwise = verdict_of(asked, one), judge(parts, asked.quantifier)
+        if otherwise is not then and Verdict.NOT_MEASURED not in (then, otherwise):
+            found[asked.number] = f"“{otherwise}” ({'; '.join(map(str, parts))})"
     return found
+
+
+def least_other(one: Evidence) -> Series | None:
+    """What other of pages must take for a dirty call to save half of what traps cost (5a)."""
+    kernel, pages, dirty = (one.times(name, TOTAL) for name in (KERNEL, PAGES, DIRTY))
+    other = one.times(PAGES, "other")
+    return by_round(lambda k, p, d, o: 2 * k - d - (p - o), kernel, pages, dirty, other)
 
 
 def indication_of(asked: Rule, evidence: Evidence) -> str:
