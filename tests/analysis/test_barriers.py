@@ -430,7 +430,10 @@ def test_what_rests_on_our_own_unprotecting_is_said() -> None:
         assert f"5a of {title} “does not hold” (" in said(dear)
     # Other turns it where kernel is in the middle: 2 (100 + 5 + 10 + 7) - 116 - (102 + 5 + 10).
     assert "5a of Destroy holds while other of pages takes more than 11" in said(dear)
-    assert "5a of JSON" in make_report(made_up(dear, spread=0.001)).render().partition('id="limits"')[0]
+    assert (
+        "5a of JSON"
+        in make_report(made_up(dear, spread=0.001)).render().partition('id="limits"')[0]
+    )
     assert said(dear, rounds=3).endswith("5a and 5b. ")  # no verdict, so none would be another
     cheap = AS_IN_1993 | {"pages": {"running": 1.2}, "kernel": {"other": 1.5}}
     assert "no verdict would be another" in said(cheap)
@@ -444,6 +447,8 @@ def test_advice_follows_the_figures() -> None:
     assert "cards of 1,024 bytes" in one and "cards of 1,024 bytes" not in other
     assert "cards of 256 bytes" in other
     assert "Destroy: kernel takes less than pages" in one
+    assert "dirty pages take less than traps in Destroy, Interactive substitute, JSON" in one
+    assert "traps take less in Destroy" in other and "100 trees (an indication)" in other
     assert "Destroy: pages takes less than kernel" in other
     assert "100 trees: whether kernel or pages takes less is not decided" in other
     assert "an indication for pages" in other and "an indication for kernel" in one
@@ -602,10 +607,8 @@ def test_the_page_has_its_labels(study: tuple[Path, str]) -> None:
     assert "a picture" not in page  # nor of what today was not measured
     assert "https://" not in page and "http://" not in page.replace("http://www.w3.org/", "")
     text = (study[0] / "study.md").read_text()
-    assert (
-        "| roots, 1993 |   | 19% | 542% | 153% | 64% | not measured | 58% | 93% | 138% | not measured |"
-        in text
-    )
+    cells = ["19%", "542%", "153%", "64%", "not measured", "58%", "93%", "138%", "not measured"]
+    assert f"| roots, 1993 |   | {' | '.join(cells)} |" in text
 
 
 def test_a_whole_page_opens_and_prints(tmp_path: Path, browser: Browser) -> None:  # noqa: F811

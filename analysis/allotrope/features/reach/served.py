@@ -99,8 +99,8 @@ def account_by_reports(
 ) -> dict[str, Any] | None:
     """The same where nobody could look, from the reports that our library wrote at the end of each
     process, which know no CPU time. They prove who served when there is one of every process, each
-    with allocations; None when they prove nothing. processes: how many there were, as far as that is known.
-    """
+    with allocations; None when they prove nothing. processes: how many there were, as far as that
+    is known."""
     if processes is None or len({report["pid"] for report in reports}) < processes:
         return None
     rows = []

@@ -8,11 +8,11 @@ from typing import Mapping, Sequence
 
 from ...output.sentences import enumerate_names
 from ...output.text import markdown_table
-from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate
-from ...statistics.verdicts import Standing, Verdict, tells_chance
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS
+from ...statistics.verdicts import Verdict, tells_chance
 from .. import report as frame
 from ..chart import claims_chart
-from ..claims import Claim, short_number
+from ..claims import Claim, Part, short_number
 from ..explanations import Explanation, file_beside, read_explanations
 from ..ranges import LESS
 from ..sheets import ABSENT, ratio_cell
@@ -273,11 +273,12 @@ def advice(results: Results) -> list[str]:
     workload there is none."""
     said = []
     workloads = [one for one in results.workloads() if results.of(one).times(REMSETS, paper.TOTAL)]
-    for workload in workloads:
+    for workload in (one for one in workloads if not one.large):
         said.append(f"{workload.title}: {_of_checks(results.of(workload))}.")
-    if said:
-        said.append(_of_sizes([results.of(one) for one in workloads]))
-        said.insert(0, _of_help([results.of(one) for one in workloads]))
+    if workloads:
+        measured = [results.of(one) for one in workloads]
+        said.append(_of_sizes(measured))
+        said.insert(0, f"{_of_help(measured)} {_without_help(measured)}".rstrip())
     return said + [
         f"{workload.title}: {line}."
         for workload in workloads
@@ -326,23 +327,39 @@ def _of_sizes(measured: Sequence[Measured]) -> str:
     return f"In no program is another size of cards shown to take less than {_listed(left)}."
 
 
+def _kernel_to_pages(one: Measured) -> tuple[Part, str]:
+    """Their totals, and which of the two takes less, if one does: by the interval, or by the range
+    of few rounds."""
+    part = Asker(one, CONFIDENCE).ratio(KERNEL, PAGES, paper.TOTAL, LESS)
+    low, high = part.interval() or (1, 1)
+    return part, KERNEL if high < 1 else PAGES if low > 1 else ""
+
+
+def _without_help(measured: Sequence[Measured]) -> str:
+    """What to take where no compiler puts checks at stores."""
+    found: dict[str, list[str]] = {KERNEL: [], PAGES: []}
+    for one in measured:
+        part, less = _kernel_to_pages(one)
+        if less:
+            few = " (an indication)" if part.few_rounds else ""
+            found[less].append(f"{one.workload.title}{few}")
+    spoken = {KERNEL: "the kernel's dirty pages take less than traps", PAGES: "traps take less"}
+    said = [
+        f"{spoken[name]} in {enumerate_names(titles)}" for name, titles in found.items() if titles
+    ]
+    return f"Where none can, {', and '.join(said)}." if said else ""
+
+
 def _of_system(one: Measured) -> str:
     """Without a compiler's help: the kernel's dirty pages or traps."""
-    ask = Asker(one, CONFIDENCE)
-    part = ask.ratio(KERNEL, PAGES, paper.TOTAL, LESS)
-    if not isinstance(part.measured, Estimate):
+    part, less = _kernel_to_pages(one)
+    if part.interval() is None:
         return ""
-    found = f"{part.figure()} of its total time"
-    inverse = ask.ratio(PAGES, KERNEL, paper.TOTAL, LESS)
-    if Standing.IN in (part.standing(), inverse.standing()):
-        less, more = (KERNEL, PAGES) if part.standing() is Standing.IN else (PAGES, KERNEL)
-        return f"{less} takes less than {more} (kernel to pages: {found})"
-    whether = f"whether kernel or pages takes less is not decided (kernel to pages: {found})"
-    if not part.few_rounds:
-        return whether
-    low, high = part.measured.interval
-    less = KERNEL if high < 1 else PAGES if low > 1 else ""
-    return f"{whether}{f'; an indication for {less}' if less else ''}"
+    found = f"(kernel to pages: {part.figure()} of its total time)"
+    if less and not part.few_rounds:
+        return f"{less} takes less than {PAGES if less == KERNEL else KERNEL} {found}"
+    leaning = f"; an indication for {less}" if less else ""
+    return f"whether kernel or pages takes less is not decided {found}{leaning}"
 
 
 def _per_scavenge(one: Measured, barrier: str, phase: str = paper.BOOKKEEPING) -> str:
@@ -380,7 +397,8 @@ def _lesson(one: Measured) -> str:
     return (
         f"{one.workload.title}, {old / (1 << 20):.0f} MiB old at the end: roots and other take "
         f"{found[KERNEL]} µs a collection by the kernel, {found[PAGES]} by protection (of it "
-        f"{_per_scavenge(one, PAGES, 'other')} other, which is our design), {found[ORACLE]} by the oracle, which knows for nothing.{few}"
+        f"{_per_scavenge(one, PAGES, 'other')} other, which is our design), {found[ORACLE]} by "
+        f"the oracle, which knows for nothing.{few}"
     )
 
 
