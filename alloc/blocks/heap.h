@@ -259,9 +259,11 @@
  *     device writes to at the time (O_DIRECT, io_uring) are copied at once and stay writable in
  *     the parent: of these the child may miss a store and have a later one to another page. A
  *     local free list with a link there may be torn: what the program left in the block stands in
- *     the link's place. free_local_lists goes on only to a block of the same thread heap and size
- *     class whose free bit is clear. A live block is such a one, too. So a stale pointer to a live
- *     block of the class is taken for a link, and the block is freed in the child.
+ *     the link's place. That may be a pointer to a live block of the same slabs. The bits are not
+ *     torn: no device writes to their pages. A listed block has no live bit: free clears it before
+ *     the block is in the list, malloc sets it after. So free_local_lists goes on only to a block
+ *     of the same thread heap and size class that is neither free, nor remote, nor live, nor a
+ *     suspect. What lies behind a torn link is lost to the child.
  *
  * Locks: common_lock, then the collector's (gc/cycle/collect.c), then lock, then those of metadata
  * and window (vm/lock.h).

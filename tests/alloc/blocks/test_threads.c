@@ -208,6 +208,45 @@ static void test_the_child_of_a_fork_adopts_what_the_others_had(void **state)
     pthread_join(thread, NULL);
 }
 
+/* A local free list with a link that is torn: see [the child's copy]. The first block of the list
+ * was freed last, and still has what the program left in it: a pointer to the block that it keeps,
+ * which the heap takes for live by its live bit or, of a suspect, by its suspect bit. */
+static void go_through_a_torn_list(void *is_suspect)
+{
+    void *kept = work.blocks[FEW - 1];
+    struct slab *slab = blocks_slab_of(kept);
+    size_t index = index_in(slab, kept);
+    uint32_t free_before = free_in(slab);
+    require(work.heap->bins[slab->class_index].local_free == work.blocks[FEW - 2]);
+    *(void **)work.blocks[FEW - 2] = kept;
+    if (is_suspect) {
+        require(clear_live(fast_table_unit(kept)));
+        *slab_suspects(slab, index / SLAB_WORD_BLOCKS) |= slab_bit(index);
+    }
+    blocks_fork_child();
+    require(free_in(slab) == free_before + 1); /* the first of the list, not what it points to */
+    require((slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0);
+    require(unit_is_live(fast_table_unit(kept)) == !is_suspect);
+}
+
+static void test_a_torn_list_frees_no_live_block_in_the_child_of_a_fork(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(600, FEW, 1, true);
+    assert_child_succeeds(go_through_a_torn_list, NULL);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+}
+
+static void test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(700, FEW, 1, true);
+    assert_child_succeeds(go_through_a_torn_list, &work);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+}
+
 /* Somebody who was to push the slab has set `queued`, and is not in the child. */
 static void free_in_the_child(void *argument)
 {
@@ -250,6 +289,8 @@ int main(void)
         cmocka_unit_test(test_thread_heaps_are_used_again),
         cmocka_unit_test(test_an_exit_during_a_fork_is_made_up_for_in_the_parent),
         cmocka_unit_test(test_the_child_of_a_fork_adopts_what_the_others_had),
+        cmocka_unit_test(test_a_torn_list_frees_no_live_block_in_the_child_of_a_fork),
+        cmocka_unit_test(test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork),
         cmocka_unit_test(test_the_child_of_a_fork_forgets_who_was_pushing),
     };
     return cmocka_run_group_tests_name("threads", tests, start, NULL);
