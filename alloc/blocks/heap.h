@@ -69,7 +69,7 @@
  *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
  *                                                                            stopped, and by who
  *                                                                            frees a block
- *     slab.is_closed, is_listed         holder of `lock`                     not atomic
+ *     slab.is_closed                    holder of `lock`                     not atomic
  *     slab.is_of_fork                   who makes the slab, in a frozen      not atomic
  *                                       heap
  *     slab.queued                       any thread sets                      exchange, seq_cst

@@ -136,7 +136,6 @@ struct slab {
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
     bool has_pins;                /* a block of it was pinned once */
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
-    bool is_listed;               /* of fork blocks: false for good if there was no memory */
     bool is_closed;               /* a retired large block has no access: see quarantine.h */
     _Atomic uint16_t start;       /* the first block of its first round; 0 after it: slabs.c */
     struct slab *next, *previous; /* by state; the second cache line begins here */
