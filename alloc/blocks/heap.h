@@ -66,9 +66,9 @@
  *     granule map                       holder of `lock`; who makes a        store, release
  *                                       large block in a frozen heap
  *     slab.start                        owning thread; new: with `lock`      store, relaxed
- *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
- *                                                                            stopped, and by who
- *                                                                            frees a block
+ *     slab.has_pins                     any thread sets                      store, relaxed,
+ *                                                                            before the pin
+ *                                       new: with `lock` clears              not atomic
  *     slab.is_closed                    holder of `lock`                     not atomic
  *     slab.is_of_fork                   who makes the slab, in a frozen      not atomic
  *                                       heap
@@ -102,7 +102,8 @@
  *                                       in quarantine [retired until free] (quarantine.h)
  *     mark, unborn, old, seen           no thread of the program writes them: [no stopped holder],
  *                                       [locked-sweep] (late_sweep.h)
- *     pins, has_pins                    [pins are roots] (gc/cycle/generations.h)
+ *     pins, has_pins                    not pinned yet: [on its way]; then [pins are roots]
+ *                                       (gc/cycle/generations.h)
  *     suspects                          [suspects are live]
  *     swept                             [locked-sweep], [swept-before-use] (late_sweep.h)
  *     young, next_young                 [young is listed] (young.c)
