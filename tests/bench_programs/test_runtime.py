@@ -137,6 +137,26 @@ def test_every_barrier_finds_the_same_and_a_sound_heap(
     assert (found["remembered"] > 0) == (not barrier.startswith("scan-"))
 
 
+PROGRAMS = {
+    "interactive": ("compiler.st", "interactive.st", "young=520000"),
+    "json": ("json.st", "young=32000"),
+}
+
+
+@pytest.mark.parametrize("barrier", BARRIERS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_barrier_runs_the_larger_programs_with_a_sound_heap(
+    tmp_path: Path, program: str, barrier: str
+) -> None:
+    first, *others = PROGRAMS[program]
+    more = [str(SOURCES / one) if one.endswith(".st") else one for one in others]
+    options = (*more, "old=16", "verify=1")
+    expected = run_barrier("remsets", SOURCES / first, tmp_path, *options)
+    found = run_barrier(barrier, SOURCES / first, tmp_path, *options)
+    assert found["scavenges"] > 20
+    assert {name: found[name] for name in SAME} == {name: expected[name] for name in SAME}
+
+
 def test_destroy_is_of_the_papers_size(tmp_path: Path) -> None:
     """Hosking & Moss 1993, table 1: 59,646 checks, 864 traps; 3.2.2: 160 collections."""
     found = run_barrier("pages", SOURCES / "destroy.st", tmp_path)
