@@ -37,14 +37,14 @@ __attribute__((noinline)) static void fill(struct object *array, value v, uint64
             store_slot(array, &array->slots[i], v);
 }
 
-static uint64_t stores = 100 * (uint64_t)MILLION;
+static uint64_t store_count = 100 * (uint64_t)MILLION;
 static int only = KINDS; /* every kind */
 
 static void measure(int kind, struct object *array, value v)
 {
     if (only != KINDS && only != kind)
         return;
-    uint64_t rounds = stores / SLOTS;
+    uint64_t rounds = store_count / SLOTS;
     fill(array, v, 1); /* page traps and entries of the remembered set are not what is asked */
     uint64_t start = thread_nanoseconds();
     fill(array, v, rounds);
@@ -68,7 +68,7 @@ static void take_millions(const char *word)
     uint64_t millions = strtoull(word, &end, 10);
     if (end == word || *end || millions < 1 || millions > MOST_MILLIONS)
         bad_argument(word);
-    stores = millions * MILLION;
+    store_count = millions * MILLION;
 }
 
 static void take_kind(const char *word)
