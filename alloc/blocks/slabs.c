@@ -56,9 +56,9 @@ enum { VISITS_FOR_OWN_CLASS = 64 };
 /* A slab is gone through again when one block in this many is free. Each slab has that many blocks,
  * so the threshold is at least one block. */
 enum { REUSE_THRESHOLD_DIVISOR = 8 };
-_Static_assert(SMALL_SLAB_GRANULES * GRANULE_BYTES / SMALL_SLAB_LARGEST >= REUSE_THRESHOLD_DIVISOR,
+_Static_assert(GRANULE_BYTES / SMALL_SLAB_LARGEST * SMALL_SLAB_GRANULES >= REUSE_THRESHOLD_DIVISOR,
                "slabs of small blocks");
-_Static_assert(LARGE_SLAB_GRANULES * GRANULE_BYTES / CLASS_LARGEST >= REUSE_THRESHOLD_DIVISOR,
+_Static_assert(GRANULE_BYTES / CLASS_LARGEST * LARGE_SLAB_GRANULES >= REUSE_THRESHOLD_DIVISOR,
                "slabs of others");
 
 /* Where slabs start: at one of 16 pages, since a TLB's set follows from the page's number, and at
