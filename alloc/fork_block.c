@@ -47,7 +47,6 @@ void fork_mapping_drop(const struct fork_mapping *mapping)
 struct fork_block {
     struct owner owner;
     _Atomic bool is_freed; /* by the program */
-    bool is_entered;       /* false for good where there was no memory to note that it should be */
     struct fork_mapping mapping;
     struct fork_block *next, *previous;
 };
@@ -75,7 +74,6 @@ static void enter(const uintptr_t *words)
     if (list)
         list->previous = block;
     list = block;
-    block->is_entered = true;
     blocks++;
     bytes += block->mapping.usable;
     lock_release(&lock);
@@ -99,8 +97,7 @@ static void leave(struct fork_block *block)
 /* With the lock held, which it gives back. */
 static void remove_and_unlock(struct fork_block *block)
 {
-    if (block->is_entered)
-        leave(block);
+    leave(block);
     lock_release(&lock);
     drop(block);
 }
@@ -112,11 +109,10 @@ void *fork_block_alloc(size_t alignment, size_t size)
     if (!block)
         return NULL;
     *block = (struct fork_block){.owner = {OWNER_FORK_BLOCK}, .mapping = mapping};
-    if (!granule_map_set(mapping.payload, mapping.usable, block)) {
+    if (!granule_map_set(mapping.payload, mapping.usable, block) || !defer_one(enter, block)) {
         drop(block);
         return NULL;
     }
-    defer_one(enter, block);
     return mapping.payload;
 }
 

@@ -10,8 +10,9 @@
  *
  * The granule map knows the payload from the beginning, so that any thread may free the block, ask
  * for its size or resize it. Into the list of such blocks and into the account it is entered when
- * the heap thaws, or never, where there was no memory to note that (vm/deferred.h). There are few:
- * only what other threads asked their heaps for during forks, and have not freed yet.
+ * the heap thaws. Where there is no memory to note that (vm/deferred.h), there is none for the
+ * block. There are few: only what other threads asked their heaps for during forks, and have not
+ * freed yet.
  *
  * What stands here serves every heap that has one lock or arenas. `blocks` has such blocks of its
  * own kind (alloc/blocks/large.c), because its collector must meet slabs; they share the mapping.

@@ -168,10 +168,10 @@ static void change_deferred(const uintptr_t words[DEFERRED_WORDS])
 static int make(change *wanted, uintptr_t address, size_t bytes)
 {
     if (!lock_enter(&asked.lock)) {
-        defer(change_deferred,
-              (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)wanted, address, bytes});
+        bool noted = defer(change_deferred,
+                           (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)wanted, address, bytes});
         frozen_end();
-        return 0;
+        return noted ? 0 : ENOMEM;
     }
     int error = wanted(address, bytes);
     lock_release(&asked.lock);

@@ -7,7 +7,8 @@
  * twice. They are kept whatever the allocator is, so a program meets the same answers everywhere.
  *
  * Who writes: any thread, under the lock. While a process forks changes wait for its end, and their
- * callers do not (vm/freeze.h). Who stops the world holds the lock from before the stop on. So no
+ * callers do not (vm/freeze.h); ENOMEM then from any function: there is no memory to note the
+ * change, and it is not made. Who stops the world holds the lock from before the stop on. So no
  * stopped thread is in the middle of a change.
  *
  * The functions return 0 or a number of errno.

@@ -42,22 +42,23 @@ static struct extent *next_extent(struct extent *extent)
     return next;
 }
 
-void defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS])
+bool defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS])
 {
     size_t place = atomic_fetch_add(&count, 1);
     struct extent *extent = &deferred_first;
     for (; extent && place >= CALLS; place -= CALLS)
         extent = next_extent(extent);
     if (!extent)
-        return;
+        return false;
     for (size_t i = 0; i < DEFERRED_WORDS; i++)
         extent->calls[place].words[i] = words[i];
     atomic_store_explicit(&extent->calls[place].call, call, memory_order_release);
+    return true;
 }
 
-void defer_one(deferred_call *call, const void *word)
+bool defer_one(deferred_call *call, const void *word)
 {
-    defer(call, (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)word});
+    return defer(call, (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)word});
 }
 
 /* The words are cleared after each call: in the first extent they would be roots for as long as no

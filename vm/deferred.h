@@ -21,16 +21,18 @@
 #ifndef ALLOTROPE_VM_DEFERRED_H
 #define ALLOTROPE_VM_DEFERRED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { DEFERRED_WORDS = 6 };
 
 typedef void deferred_call(const uintptr_t words[DEFERRED_WORDS]);
 
-/* Between operation_begin or lock_enter that returned false, and frozen_end. Without memory the
- * call is lost, and so is what it would have freed. */
-void defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS]);
-void defer_one(deferred_call *call, const void *word);
+/* Between operation_begin or lock_enter that returned false, and frozen_end. False: there is no
+ * memory, and the call is not made. Whoever makes a block, or is asked for a change that may fail,
+ * fails too. Of a free the memory is lost. */
+bool defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS]);
+bool defer_one(deferred_call *call, const void *word);
 
 /* By the thread that forked, while the heap thaws. */
 void deferred_run(void);

@@ -66,10 +66,10 @@
  *     granule map                       holder of `lock`; who makes a        store, release
  *                                       large block in a frozen heap
  *     slab.start                        owning thread; new: with `lock`      store, relaxed
- *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
- *                                                                            stopped, and by who
- *                                                                            frees a block
- *     slab.is_closed, is_listed         holder of `lock`                     not atomic
+ *     slab.has_pins                     any thread sets                      store, relaxed,
+ *                                                                            before the pin
+ *                                       new: with `lock` clears              not atomic
+ *     slab.is_closed                    holder of `lock`                     not atomic
  *     slab.is_of_fork                   who makes the slab, in a frozen      not atomic
  *                                       heap
  *     slab.queued                       any thread sets                      exchange, seq_cst
@@ -102,7 +102,8 @@
  *                                       in quarantine [retired until free] (quarantine.h)
  *     mark, unborn, old, seen           no thread of the program writes them: [no stopped holder],
  *                                       [locked-sweep] (late_sweep.h)
- *     pins, has_pins                    [pins are roots] (gc/cycle/generations.h)
+ *     pins, has_pins                    not pinned yet: [on its way]; then [pins are roots]
+ *                                       (gc/cycle/generations.h)
  *     suspects                          [suspects are live]
  *     swept                             [locked-sweep], [swept-before-use] (late_sweep.h)
  *     young, next_young                 [young is listed] (young.c)
@@ -259,9 +260,11 @@
  *     device writes to at the time (O_DIRECT, io_uring) are copied at once and stay writable in
  *     the parent: of these the child may miss a store and have a later one to another page. A
  *     local free list with a link there may be torn: what the program left in the block stands in
- *     the link's place. free_local_lists goes on only to a block of the same thread heap and size
- *     class whose free bit is clear. A live block is such a one, too. So a stale pointer to a live
- *     block of the class is taken for a link, and the block is freed in the child.
+ *     the link's place. That may be a pointer to a live block of the same slabs. The bits are not
+ *     torn: no device writes to their pages. A listed block has no live bit: free clears it before
+ *     the block is in the list, malloc sets it after. So free_local_lists goes on only to a block
+ *     of the same thread heap and size class that is neither free, nor remote, nor live, nor a
+ *     suspect. What lies behind a torn link is lost to the child.
  *
  * Locks: common_lock, then the collector's (gc/cycle/collect.c), then lock, then those of metadata
  * and window (vm/lock.h).

@@ -214,9 +214,9 @@ static void give_mapping_back(struct slab *slab)
 }
 
 /* Blocks that are made while the heap is frozen (alloc/fork_block.h). The record stands in the
- * block's mapping, so such slabs are on a list of their own. Without memory for the noted call a
- * slab is on no list for good (is_listed). No collection then visits it: its mark stays, once set.
- */
+ * block's mapping, so such slabs are on a list of their own, from the thaw on. Without memory for
+ * the noted call there is none for the block: a collection would not visit a slab that is on no
+ * list. Its mark would stay once it is set, and later collections would not follow the block. */
 
 static struct fork_mapping mapping_of(struct slab *slab)
 {
@@ -239,7 +239,6 @@ static void list_fork_slab(struct slab *slab)
     if (slab->next)
         slab->next->previous = slab;
     blocks_heap.fork_slabs = slab;
-    slab->is_listed = true;
     count_large(1, (ptrdiff_t)slab->block_bytes);
     blocks_heap.mapped_granules += slab->granules;
     account_mapped((ptrdiff_t)(slab->granules * GRANULE_BYTES));
@@ -266,12 +265,12 @@ void *large_block_alloc_frozen(size_t alignment, size_t size)
     slab->is_of_fork = true;
     slab->granules = granules_for(mapping.usable);
     set_shape(slab, mapping.payload, mapping.usable, 1);
-    if (!granule_map_set(mapping.payload, slab->granules * GRANULE_BYTES, slab)) {
+    if (!granule_map_set(mapping.payload, slab->granules * GRANULE_BYTES, slab) ||
+        !defer_one(list_deferred, slab)) {
         drop_fork_slab(slab);
         return NULL;
     }
     count_taken(mapping.usable);
-    defer_one(list_deferred, slab);
     return mapping.payload;
 }
 
@@ -290,8 +289,7 @@ static void unlist_fork_slab(struct slab *slab)
 
 static void free_fork_slab(struct slab *slab)
 {
-    if (slab->is_listed)
-        unlist_fork_slab(slab);
+    unlist_fork_slab(slab);
     drop_fork_slab(slab);
 }
 

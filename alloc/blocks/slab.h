@@ -134,9 +134,8 @@ struct slab {
     uint8_t state;                /* enum slab_state */
     bool zero;                    /* what was taken for it was as the kernel gives it */
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
-    bool has_pins;                /* a block of it was pinned once */
+    _Atomic bool has_pins;        /* a block of it was pinned once */
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
-    bool is_listed;               /* of fork blocks: false for good if there was no memory */
     bool is_closed;               /* a retired large block has no access: see quarantine.h */
     _Atomic uint16_t start;       /* the first block of its first round; 0 after it: slabs.c */
     struct slab *next, *previous; /* by state; the second cache line begins here */
@@ -202,6 +201,18 @@ static inline uint64_t *slab_pinned(struct slab *slab, size_t word)
 static inline uint64_t *slab_suspects(struct slab *slab, size_t word)
 {
     return slab_pinned(slab, slab_record_words(slab) + word);
+}
+
+static inline bool slab_has_pins(const struct slab *slab)
+{
+    return atomic_load_explicit(&slab->has_pins, memory_order_relaxed);
+}
+
+/* Any thread. So whoever finds the pin finds `has_pins`. */
+static inline void slab_pin(struct slab *slab, size_t word, uint64_t blocks)
+{
+    atomic_store_explicit(&slab->has_pins, true, memory_order_relaxed);
+    __atomic_fetch_or(slab_pinned(slab, word), blocks, __ATOMIC_RELEASE);
 }
 
 /* Only where the records have SLAB_OLD_ROWS rows, or more. */

@@ -53,8 +53,13 @@ enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 40
  * and of all classes for each new slab. */
 enum { VISITS_FOR_OWN_CLASS = 64 };
 
-/* A slab is gone through again when one block in this many is free. */
+/* A slab is gone through again when one block in this many is free. Each slab has that many blocks,
+ * so the threshold is at least one block. */
 enum { REUSE_THRESHOLD_DIVISOR = 8 };
+_Static_assert(GRANULE_BYTES / SMALL_SLAB_LARGEST * SMALL_SLAB_GRANULES >= REUSE_THRESHOLD_DIVISOR,
+               "slabs of small blocks");
+_Static_assert(GRANULE_BYTES / CLASS_LARGEST * LARGE_SLAB_GRANULES >= REUSE_THRESHOLD_DIVISOR,
+               "slabs of others");
 
 /* Where slabs start: at one of 16 pages, since a TLB's set follows from the page's number, and at
  * one of eight lines from there. What is left out at the front of the page is at most START_BYTES:
@@ -77,8 +82,7 @@ uint32_t count_free(const struct slab *slab)
 
 static uint32_t reuse_threshold(const struct slab *slab)
 {
-    uint32_t count = slab->capacity / REUSE_THRESHOLD_DIVISOR;
-    return count > 0 ? count : 1;
+    return slab->capacity / REUSE_THRESHOLD_DIVISOR;
 }
 
 /* Slabs come and go. */

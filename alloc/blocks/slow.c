@@ -176,12 +176,14 @@ void *alloc_large_zeroed(size_t size)
 
 /* free. */
 
-/* Of this thread's slab. The compiler may change the live bit after the list. That does no harm: a
- * collection takes a block in the list for free, whatever its live bit is. */
+/* Of this thread's slab. The fence keeps the compiler from changing the live bit after the list:
+ * the child of a fork takes a listed block with a live bit for the program's
+ * ([the child's copy]). */
 static void free_own(const struct slab *slab, void *block)
 {
     struct bin *bin = &thread_heap->bins[slab->class_index];
     clear_live(fast_table_unit(block));
+    atomic_signal_fence(memory_order_seq_cst);
     if (--bin->local_free_room < 0)
         free_to_slab(bin, block);
     else

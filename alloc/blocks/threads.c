@@ -259,8 +259,9 @@ void blocks_thread_exit(void)
  * loses the blocks that were [on its way], and what lies behind a link that is none, unless a
  * collection finds them. */
 
-/* Whether the block may be one of the heap's list. A live block of the class passes, too: its free
- * bit is clear as well. */
+/* Whether the block is one of a list of the heap, or [on its way]: the table of bits in slab.h. The
+ * program's has its live or its suspect bit. So a link that is none may end the walk, or lead to
+ * another free block; it never frees what the program has. */
 static bool is_free_block_of(const struct thread_heap *heap, size_t class_index, const void *block)
 {
     struct slab *slab = slab_at(block);
@@ -269,17 +270,16 @@ static bool is_free_block_of(const struct thread_heap *heap, size_t class_index,
         return false;
     size_t index = slab_index(slab, block, &exact);
     return exact && index < slab->capacity &&
-           !(slab_free(&slab->words[index / SLAB_WORD_BLOCKS]) & slab_bit(index));
+           (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0 &&
+           !unit_is_live(fast_table_unit(block)) && !block_is_suspect(slab, index);
 }
 
 static void free_local_lists(struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++) {
         void *block = heap->bins[i].local_free;
-        for (; is_free_block_of(heap, i, block); block = *(void **)block) {
-            clear_live(fast_table_unit(block));
+        for (; is_free_block_of(heap, i, block); block = *(void **)block)
             set_block_free(block);
-        }
         heap->bins[i].local_free = NULL;
     }
 }

@@ -123,18 +123,29 @@ static void *resize_guarded(void *block, size_t size)
     return moved;
 }
 
-/* A block that grows is sampled as a new one. */
+/* At a realloc at which the countdown has ended. A block that grows is sampled as a new one. One
+ * that does not is left alone, and the countdown ends at the next allocation instead. */
+static __attribute__((noinline)) void *grow_at_sample(void *block, size_t size)
+{
+    size_t old_size = blocks_usable_size(block);
+    if (size <= old_size || old_size == 0) {
+        until_sample++;
+        return NULL;
+    }
+    void *moved = alloc_sampled(BLOCK_ALIGNMENT, size);
+    if (!moved)
+        return NULL;
+    memcpy(moved, block, old_size);
+    blocks_free(block);
+    return moved;
+}
+
 static void *guard_resize(void *block, size_t size)
 {
     if (pool_holds(block))
         return resize_guarded(block, size);
-    size_t old_size = is_due() ? blocks_usable_size(block) : SIZE_MAX;
-    void *moved = old_size > 0 && old_size < size ? alloc_sampled(BLOCK_ALIGNMENT, size) : NULL;
-    if (!moved)
-        return blocks_resize(block, size);
-    memcpy(moved, block, old_size);
-    blocks_free(block);
-    return moved;
+    void *moved = is_due() ? grow_at_sample(block, size) : NULL;
+    return moved ? moved : blocks_resize(block, size);
 }
 
 static void guard_walk(heap_visitor *visit, void *argument)

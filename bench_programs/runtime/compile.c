@@ -43,10 +43,10 @@ static struct {
 
 static _Noreturn void wrong(const char *what)
 {
-    struct token *token = &c.tokens[c.at];
-    fprintf(stderr, "runtime: %s before '%.*s' in: %.*s\n", what, (int)token->length, token->text,
-            (int)strcspn(c.text, "\n"), c.text);
-    exit(2);
+    const struct token *token = &c.tokens[c.at];
+    if (token->kind == T_END)
+        image_wrong(token->text - 1, "%s at the end of the method", what);
+    image_wrong(token->text, "%s before '%.*s'", what, (int)token->length, token->text);
 }
 
 /* Tokens. */
@@ -68,11 +68,21 @@ static const char *name_end(const char *at)
     return at;
 }
 
-static const char *string_end(const char *at)
+/* The place of the mark that ends what begins at `start`, from `at` to the end of the method. */
+static const char *mark_end(const char *start, const char *at, const char *what)
 {
-    while (*at != '\'' || at[1] == '\'')
-        at += *at == '\'' ? 2 : 1;
-    return at;
+    const char *end = memchr(at, *start, (size_t)(c.text + c.text_length - at));
+    if (!end)
+        image_wrong(start, "%s does not end in its method; close it with %c", what, *start);
+    return end;
+}
+
+static const char *string_end(const char *start)
+{
+    const char *end = mark_end(start, start + 1, "a string");
+    while (end[1] == '\'') /* a quote in the string */
+        end = mark_end(start, end + 2, "a string");
+    return end;
 }
 
 static const char *scan_name(const char *at)
@@ -99,13 +109,13 @@ static const char *scan_token(const char *at)
 {
     const char *end = at + 1;
     if (*at == '"')
-        return strchr(end, '"') + 1;
+        return mark_end(at, end, "a comment") + 1;
     if (isalpha((unsigned char)*at))
         return scan_name(at);
     if (*at == '#')
         return scan_symbol(end);
     if (*at == '\'') {
-        end = string_end(end);
+        end = string_end(at);
         add_token(T_STRING, at + 1, end);
         return end + 1;
     }
@@ -161,8 +171,11 @@ static bool accept(const char *text)
 
 static void expect(const char *text)
 {
-    if (!accept(text))
-        wrong(text);
+    if (accept(text))
+        return;
+    char what[32];
+    snprintf(what, sizeof what, "%s is missing", text);
+    wrong(what);
 }
 
 static struct token *take(enum token_kind kind)
@@ -279,7 +292,7 @@ static void emit_variable(const struct token *name, bool set)
     } else {
         value global = global_named(symbol);
         if (!global)
-            wrong("an unknown variable");
+            image_wrong(name->text, "an unknown variable: %.*s", (int)name->length, name->text);
         emit_indexed(set ? OP_SET_GLOBAL : OP_GLOBAL, !set, literal(global, true));
     }
 }
@@ -415,13 +428,13 @@ static bool primary(void)
         expect(")");
         return false;
     }
-    c.at++;
     if (token->kind == T_NAME)
         emit_name(token);
     else if (token->kind == T_NUMBER || token->kind == T_STRING || token->kind == T_SYMBOL)
         literal_token(token);
     else
-        wrong("no expression");
+        wrong("an expression is missing");
+    c.at++;
     return token->kind == T_NAME && name_is(token, "super");
 }
 

@@ -4,6 +4,8 @@
  */
 #include "bench_programs/runtime/image.h"
 
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +128,47 @@ void image_open(void)
     object_of(image.block_class)->slots[CLASS_KIND] = integer_value(KIND_FRAME);
 }
 
+/* Source files. */
+
+/* The one that is being loaded. */
+static struct {
+    const char *file, *text;
+} source;
+
+void image_wrong(const char *at, const char *format, ...)
+{
+    size_t line = 1;
+    for (const char *before = source.text; before < at; before++)
+        line += *before == '\n';
+    fprintf(stderr, "runtime: %s:%zu: ", source.file, line);
+    va_list words;
+    va_start(words, format);
+    vfprintf(stderr, format, words);
+    va_end(words);
+    fputc('\n', stderr);
+    exit(2);
+}
+
+static char *text_of(const char *file)
+{
+    FILE *stream = fopen(file, "r");
+    long length = stream && fseek(stream, 0, SEEK_END) == 0 ? ftell(stream) : -1;
+    bool is_file = length >= 0 && length < LONG_MAX; /* of a folder it is that */
+    char *text = is_file ? calloc((size_t)length + 1, 1) : NULL;
+    if (text)
+        rewind(stream);
+    if (!text || fread(text, 1, (size_t)length, stream) != (size_t)length) {
+        fprintf(stderr, "runtime: %s cannot be read; give a source file\n", file);
+        exit(2);
+    }
+    fclose(stream);
+    source.file = file;
+    source.text = text;
+    if (strlen(text) != (size_t)length)
+        image_wrong(text + strlen(text), "a zero byte; give a source file, which is text");
+    return text;
+}
+
 /* Declarations. */
 
 static size_t word_length(const char *text)
@@ -144,9 +187,11 @@ static value declare_class(const char *line, enum kind kind)
 {
     value fields[MOST_FIELDS];
     size_t count = 0;
-    const char *word = next_word(line);
+    const char *word = next_word(line), *super_word = next_word(word);
+    if (word_length(word) == 0 || word_length(super_word) == 0)
+        image_wrong(line, "give a name and a superclass");
     struct object *class = object_of(class_named(word, word_length(word)));
-    word = next_word(word);
+    word = super_word;
     value super = image.nil;
     if (strncmp(word, "nil", 3) != 0) {
         super = class_named(word, word_length(word));
@@ -203,22 +248,6 @@ static const char *next_declaration(const char *text)
     return text;
 }
 
-static char *text_of(const char *file)
-{
-    FILE *source = fopen(file, "r");
-    if (!source || fseek(source, 0, SEEK_END) != 0) {
-        fprintf(stderr, "runtime: %s cannot be read\n", file);
-        exit(2);
-    }
-    size_t length = (size_t)ftell(source);
-    char *text = calloc(length + 1, 1);
-    rewind(source);
-    if (!text || fread(text, 1, length, source) != length)
-        heap_fail("a source file is short");
-    fclose(source);
-    return text;
-}
-
 /* The classes, as an array of the image, for programs that look through it. */
 static void set_classes(void)
 {
@@ -241,6 +270,8 @@ void image_load(const char *file)
     char *text = text_of(file);
     value class = image.nil;
     const char *at = begins_declaration(text) ? text : next_declaration(text);
+    if (!*at)
+        image_wrong(text, "no line begins with class, bytes or def; give a source file");
     for (const char *end; *at; at = end) { /* classes first: methods name them */
         end = next_declaration(at);
         if (strncmp(at, "def ", 4) != 0)
@@ -254,6 +285,8 @@ void image_load(const char *file)
             const char *name = next_word(at);
             class = class_named(name, word_length(name));
         } else {
+            if (class == image.nil)
+                image_wrong(at, "a method before the first class; put the class before it");
             add_method(class, compile_method(class, at + 4, (size_t)(end - at) - 4));
         }
     }

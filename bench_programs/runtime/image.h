@@ -106,6 +106,11 @@ void image_open(void);
 /* Loads a source file; ends the program with a line that says where it is wrong. */
 void image_load(const char *file);
 
+/* Says what is wrong at a place of the source file that is being loaded, and ends the program with
+ * status 2. */
+_Noreturn void image_wrong(const char *at, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* The one symbol of this text. Symbols are old and stay. */
 value symbol_of(const char *text, size_t length);
 

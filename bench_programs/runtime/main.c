@@ -30,10 +30,15 @@ static struct option {
 };
 enum { SCALE, YOUNG, OLD, VERIFY, OPTIONS };
 
+/* argument: the bad one; NULL: there is no source file. */
 static _Noreturn void bad_argument(const char *argument)
 {
-    fprintf(stderr, "%s: bad argument '%s'; give FILE.st... [file=NAME]",
-            program_invocation_short_name, argument);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    if (argument)
+        fprintf(stderr, "bad argument '%s'", argument);
+    else
+        fputs("no source file", stderr);
+    fputs("; give FILE.st... [file=NAME]", stderr);
     for (int i = 0; i < OPTIONS; i++)
         fprintf(stderr, " [%s=%lu..%lu]", options[i].name, (unsigned long)options[i].minimum,
                 (unsigned long)options[i].maximum);
@@ -83,6 +88,29 @@ static void report(int64_t result, const struct measured *measured)
     puts("}");
 }
 
+/* Returns the last of the source files. */
+static const char *load(int count, char **words)
+{
+    const char *last = NULL;
+    image_open();
+    for (int i = 1; i < count; i++)
+        if (!strchr(words[i], '=')) {
+            last = words[i];
+            image_load(last);
+        }
+    return last;
+}
+
+static void need_main(const char *source)
+{
+    value global = global_named(symbol_of("Main", 4)), selector = symbol_of("run:", 4);
+    if (global && method_in(object_of(global)->slots[ASSOCIATION_VALUE], selector) != image.nil)
+        return;
+    fprintf(stderr, "runtime: %s: no class Main with a method run:; give the program's file last\n",
+            source);
+    exit(2);
+}
+
 int main(int count, char **words)
 {
     const char *file = NULL;
@@ -94,10 +122,10 @@ int main(int count, char **words)
     }
     heap_open(options[YOUNG].value / OBJECT_ALIGNMENT * OBJECT_ALIGNMENT, options[OLD].value * MIB);
     policy_open(file);
-    image_open();
-    for (int i = 1; i < count; i++)
-        if (!strchr(words[i], '='))
-            image_load(words[i]);
+    const char *source = load(count, words);
+    if (!source)
+        bad_argument(NULL);
+    need_main(source);
     scavenges.verify = options[VERIFY].value != 0;
     interpret_open();
     policy_start();

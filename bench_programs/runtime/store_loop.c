@@ -8,6 +8,7 @@
  * value: these are the cases that the remsets' filters tell apart. The time of a policy without
  * instructions is that of the loop.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,11 @@
 #include "bench_programs/runtime/barrier.h"
 #include "bench_programs/runtime/policy.h"
 
-enum { SLOTS = 512, MEGABYTE = 1 << 20, MILLION = 1000000 };
+enum { SLOTS = 512, MEGABYTE = 1 << 20, MILLION = 1000000, MOST_MILLIONS = 1000000 };
+
+enum { INTEGER_INTO_OLD, OLD_INTO_OLD, YOUNG_INTO_OLD, YOUNG_INTO_YOUNG, KINDS };
+static const char *const kinds[KINDS] = {"integer_into_old", "old_into_old", "young_into_old",
+                                         "young_into_young"};
 
 static uint64_t thread_nanoseconds(void)
 {
@@ -32,24 +37,56 @@ __attribute__((noinline)) static void fill(struct object *array, value v, uint64
             store_slot(array, &array->slots[i], v);
 }
 
-static const char *only; /* NULL: every kind */
+static uint64_t store_count = 100 * (uint64_t)MILLION;
+static int only = KINDS; /* every kind */
 
-static void measure(const char *kind, struct object *array, value v, uint64_t stores)
+static void measure(int kind, struct object *array, value v)
 {
-    if (only && strcmp(only, kind) != 0)
+    if (only != KINDS && only != kind)
         return;
-    uint64_t rounds = stores / SLOTS;
+    uint64_t rounds = store_count / SLOTS;
     fill(array, v, 1); /* page traps and entries of the remembered set are not what is asked */
     uint64_t start = thread_nanoseconds();
     fill(array, v, rounds);
     uint64_t end = thread_nanoseconds();
-    printf(", \"%s_ns\": %.3f", kind, (double)(end - start) / (double)(rounds * SLOTS));
+    printf(", \"%s_ns\": %.3f", kinds[kind], (double)(end - start) / (double)(rounds * SLOTS));
+}
+
+static _Noreturn void bad_argument(const char *argument)
+{
+    fprintf(stderr, "%s: bad argument '%s'; give [MILLIONS=1..%d [KIND]], KIND one of",
+            program_invocation_short_name, argument, MOST_MILLIONS);
+    for (int i = 0; i < KINDS; i++)
+        fprintf(stderr, " %s", kinds[i]);
+    fputc('\n', stderr);
+    exit(2);
+}
+
+static void take_millions(const char *word)
+{
+    char *end;
+    uint64_t millions = strtoull(word, &end, 10);
+    if (end == word || *end || millions < 1 || millions > MOST_MILLIONS)
+        bad_argument(word);
+    store_count = millions * MILLION;
+}
+
+static void take_kind(const char *word)
+{
+    for (only = 0; only < KINDS; only++)
+        if (strcmp(kinds[only], word) == 0)
+            return;
+    bad_argument(word);
 }
 
 int main(int count, char **words)
 {
-    uint64_t stores = (count > 1 ? strtoull(words[1], NULL, 10) : 100) * MILLION;
-    only = count > 2 ? words[2] : NULL;
+    if (count > 1)
+        take_millions(words[1]);
+    if (count > 2)
+        take_kind(words[2]);
+    if (count > 3)
+        bad_argument(words[3]);
     heap_open(MEGABYTE, MEGABYTE);
     policy_open(NULL);
     struct object *class = allocate_old(0, KIND_SLOTS, 0, 0);
@@ -57,10 +94,10 @@ int main(int count, char **words)
     policy_start();
     struct object *young = allocate(value_of(class), KIND_SLOTS, SLOTS, integer_value(0));
     printf("{\"barrier\": \"%s\"", policy_name);
-    measure("integer_into_old", old, integer_value(1), stores);
-    measure("old_into_old", old, value_of(class), stores);
-    measure("young_into_old", old, value_of(young), stores);
-    measure("young_into_young", young, value_of(young), stores);
+    measure(INTEGER_INTO_OLD, old, integer_value(1));
+    measure(OLD_INTO_OLD, old, value_of(class));
+    measure(YOUNG_INTO_OLD, old, value_of(young));
+    measure(YOUNG_INTO_YOUNG, young, value_of(young));
     puts("}");
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -112,10 +112,8 @@ static void pin_all(void *unused, struct slab *slab)
     (void)unused;
     for (size_t i = 0; i < slab_words(slab); i++) {
         uint64_t live = slab_live(slab, i) & ~slab->words[i].retired;
-        if (live) {
-            *slab_pinned(slab, i) |= live;
-            slab->has_pins = true;
-        }
+        if (live)
+            slab_pin(slab, i, live);
     }
     blocks_enter_young(slab); /* [pins are roots] */
 }

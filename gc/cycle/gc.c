@@ -496,33 +496,33 @@ static bool init(const void *values)
 
 /* Pins. */
 
-static uint64_t *pins_of(struct slab *slab, const void *address, uint64_t *bit)
+/* False: it is in none. */
+static bool find_block(const struct slab *slab, const void *address, size_t *index)
 {
     bool exact;
-    size_t index = slab_index(slab, address, &exact);
-    *bit = slab_bit(index);
-    return index < slab->capacity ? slab_pinned(slab, index / SLAB_WORD_BLOCKS) : NULL;
+    *index = slab ? slab_index(slab, address, &exact) : 0;
+    return slab && *index < slab->capacity;
 }
 
 static void gc_pin(const void *address)
 {
-    uint64_t bit;
+    size_t index;
     struct slab *slab = blocks_slab_of(address);
-    uint64_t *pins = slab ? pins_of(slab, address, &bit) : NULL;
-    if (!pins)
+    if (!find_block(slab, address, &index))
         return;
-    __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
-    slab->has_pins = true;
+    slab_pin(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
     blocks_enter_young(slab); /* [pins are roots] */
     have_pins();
 }
 
 static bool unpin(const void *block)
 {
-    uint64_t bit;
+    size_t index;
     struct slab *slab = blocks_slab_of(block);
-    uint64_t *pins = slab && slab->has_pins ? pins_of(slab, block, &bit) : NULL;
-    return pins && (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
+    if (!slab || !slab_has_pins(slab) || !find_block(slab, block, &index))
+        return false;
+    uint64_t *pins = slab_pinned(slab, index / SLAB_WORD_BLOCKS), bit = slab_bit(index);
+    return (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
 }
 
 /* Keeps the pin across a realloc. */

@@ -105,7 +105,7 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
 {
     struct slab_word *word = &slab->words[index];
     uint64_t *suspects = slab_suspects(slab, index);
-    uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, index) : word->mark;
+    uint64_t kept = slab_has_pins(slab) ? word->mark | *slab_pinned(slab, index) : word->mark;
     uint64_t dead = was_live & ~kept, known = *suspects & was_live;
     if (quarantine_on)
         look_at_quarantined(sweep, slab, index, was_live, kept);
@@ -137,7 +137,7 @@ static bool age(const struct sweep *sweep, struct slab *slab, size_t index, uint
         *old = marked;
     }
     return ((live & ~word->mark) | *slab_suspects(slab, index) |
-            (slab->has_pins ? *slab_pinned(slab, index) : 0)) != 0;
+            (slab_has_pins(slab) ? *slab_pinned(slab, index) : 0)) != 0;
 }
 
 static void sweep_slab(void *argument, struct slab *slab)

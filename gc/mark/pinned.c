@@ -57,7 +57,7 @@ static void mark_pinned_block(struct marker *marker, uintptr_t block, size_t byt
 
 static void mark_pinned_of_slab(void *count, struct slab *slab)
 {
-    for (size_t i = 0; slab->has_pins && i < slab_words(slab); i++) {
+    for (size_t i = 0; slab_has_pins(slab) && i < slab_words(slab); i++) {
         uint64_t pinned = *slab_pinned(slab, i) & slab_live(slab, i) & ~slab->words[i].retired;
         *(uint64_t *)count += count_bits(pinned);
         for (; pinned; pinned &= pinned - 1) {

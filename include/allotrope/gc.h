@@ -93,7 +93,8 @@ int allotrope_gc_add_roots(const void *start, size_t bytes) ALLOTROPE_GC_WEAK;
 
 /* Takes back one call of allotrope_gc_add_roots with the same arguments.
  *   EINVAL  As there.
- *   ENOENT  There is no such range. */
+ *   ENOENT  There is no such range.
+ *   ENOMEM  Another thread forks, and there is no memory to note it. */
 int allotrope_gc_remove_roots(const void *start, size_t bytes) ALLOTROPE_GC_WEAK;
 
 /* The block that `address` points to, or into, is kept by collections, and with it what it points
@@ -107,7 +108,8 @@ int allotrope_gc_pin(const void *address) ALLOTROPE_GC_WEAK;
 
 /* Takes back one call of allotrope_gc_pin with the same address.
  *   EINVAL  address is NULL.
- *   ENOENT  It is not pinned. */
+ *   ENOENT  It is not pinned.
+ *   ENOMEM  Another thread forks, and there is no memory to note it. */
 int allotrope_gc_unpin(const void *address) ALLOTROPE_GC_WEAK;
 
 #ifndef ALLOTROPE_GC_LIBRARY /* the library itself has no use for these two */

@@ -13,7 +13,9 @@ from typing import Any, Iterator
 
 import pytest
 from allotrope.features.sites import page as sites_page
+from allotrope.features.sites import timeline as sites_timeline
 from allotrope.features.sites.measure import Frame, Site, Sites, Tally
+from allotrope.features.sites.snapshot import Unreadable
 from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_over_time
 from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
@@ -594,6 +596,39 @@ class TestLooks:
         assert [part.name for part in sizes_over_time(timeline)] == ["up to 2 B"]
         timeline.thin()
         assert timeline.seconds == [0.0, 2.0] and timeline.by_site == [[1.0], [3.0, 5.0]]
+
+    def test_a_process_that_becomes_another_program_is_found_anew(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Table:
+            """Of a program that is gone after so many looks."""
+
+            def __init__(self, looks: int) -> None:
+                self.looks = looks
+                self.closed = False
+
+            def live_bytes(self) -> tuple[float, list[float]]:
+                assert not self.closed
+                self.looks -= 1
+                if self.looks < 0:
+                    raise Unreadable("it has ended")
+                return 1.0, [1.0]
+
+            def live_by_size(self) -> list[float]:
+                return [1.0]
+
+            def close(self) -> None:
+                self.closed = True
+
+        programs = [Table(2), Table(0), Table(1)]
+        coming = iter(programs)
+        monkeypatch.setattr(sites_timeline, "find_table", lambda pid: next(coming, None))
+        with sites_timeline.Timelines(wanted=False) as timelines:
+            for second in range(7):
+                timelines.look([1], float(second))
+            assert not timelines.tables and all(table.closed for table in programs)
+            found = timelines.of(1)
+        assert found is not None and found.seconds == [0.0, 1.0, 4.0]
 
     def test_page_has_what_was_held_over_time(
         self, real: Command, tmp_path: Path, browser: Browser  # noqa: F811

@@ -137,6 +137,36 @@ def test_every_barrier_finds_the_same_and_a_sound_heap(
     assert (found["remembered"] > 0) == (not barrier.startswith("scan-"))
 
 
+PROGRAMS = {
+    "interactive": ("compiler.st", "interactive.st", "young=520000"),
+    "json": ("json.st", "young=520000"),
+}
+
+
+def run_larger(barrier: str, program: str, folder: Path) -> dict[str, Any]:
+    first, *others = PROGRAMS[program]
+    more = [str(SOURCES / one) if one.endswith(".st") else one for one in others]
+    found = run_barrier(barrier, SOURCES / first, folder, *more, "old=16", "verify=1")
+    return {name: found[name] for name in SAME}
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def larger(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[str, Any]]:
+    """A program, and what remsets find."""
+    return request.param, run_larger("remsets", request.param, tmp_path_factory.mktemp("larger"))
+
+
+@pytest.mark.parametrize("barrier", BARRIERS)
+def test_every_barrier_runs_the_larger_programs_with_a_sound_heap(
+    tmp_path: Path, larger: tuple[str, dict[str, Any]], barrier: str
+) -> None:
+    program, expected = larger
+    assert expected["scavenges"] > 20
+    assert run_larger(barrier, program, tmp_path) == expected
+
+
 def test_destroy_is_of_the_papers_size(tmp_path: Path) -> None:
     """Hosking & Moss 1993, table 1: 59,646 checks, 864 traps; 3.2.2: 160 collections."""
     found = run_barrier("pages", SOURCES / "destroy.st", tmp_path)
@@ -224,6 +254,84 @@ def test_bad_argument_is_named_in_one_line(small: Path, argument: str) -> None:
     assert done.returncode == 2
     assert f"bad argument '{argument}'; give " in done.stderr
     assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+DECLARED = "class Main Object\n"
+NO_END = "does not end in its method; close it with"
+DAMAGED = [
+    (f'{DECLARED}def run: scale\n    "not closed\n    ^1\n', f'3: a comment {NO_END} "'),
+    (f"{DECLARED}def run: scale\n    ^'not closed", f"3: a string {NO_END} '"),
+    (f"{DECLARED}def run: scale\n    ^'not ''closed''\n", f"3: a string {NO_END} '"),
+    (f"{DECLARED}def a\n    ^'b\ndef run: scale\n    ^'c'\n", f"3: a string {NO_END} '"),
+    (f'{DECLARED}def a\n    "b\ndef run: scale\n    "c" ^1\n', f'3: a comment {NO_END} "'),
+    (f"{DECLARED}def run: scale\n    ^", "3: an expression is missing at the end of the method"),
+    (f"{DECLARED}def run: scale\n    ^(1\n", "3: ) is missing at the end of the method"),
+    (f"{DECLARED}def run: scale\n    ^a\n", "3: an unknown variable: a"),
+    ("rubbish\n", "1: no line begins with class, bytes or def; give a source file"),
+    ("", "1: no line begins with class, bytes or def; give a source file"),
+    (f"{DECLARED}\0def run: scale", "2: a zero byte; give a source file, which is text"),
+    ("def run: scale\n    ^1\n", "1: a method before the first class; put the class before it"),
+    ("\nclass Main\n", "2: give a name and a superclass"),
+    (
+        "class Other Object\ndef run: scale\n    ^1\n",
+        " no class Main with a method run:; give the program's file last",
+    ),
+    (
+        f"{DECLARED}def walk: scale\n    ^1\n",
+        " no class Main with a method run:; give the program's file last",
+    ),
+]
+
+
+@pytest.mark.parametrize("text, said", DAMAGED)
+def test_what_is_wrong_with_a_source_file_is_said_in_one_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    source = tmp_path / "program.st"
+    source.write_text(text)
+    files = [str(source)] if text.startswith("def ") else [str(SOURCES / "kernel.st"), str(source)]
+    done = run([str(RUNTIME / "run-remsets"), *files])
+    assert done.returncode == 2
+    assert done.stderr == f"runtime: {source}:{said}\n" and not done.stdout
+
+
+def test_what_is_no_file_is_named_in_one_line(tmp_path: Path) -> None:
+    for source in (tmp_path, tmp_path / "missing.st"):
+        done = run(words_of(RUNTIME / "run-remsets", source))
+        assert done.returncode == 2
+        assert done.stderr == f"runtime: {source} cannot be read; give a source file\n"
+    done = run([str(RUNTIME / "run-remsets"), "scale=1"])
+    assert done.returncode == 2 and done.stderr.startswith("run-remsets: no source file; give ")
+
+
+KINDS = ["integer_into_old", "old_into_old", "young_into_old", "young_into_young"]
+
+
+@pytest.mark.parametrize("kind", [None, *KINDS])
+def test_the_loop_of_stores_measures_each_kind_or_one(kind: str | None) -> None:
+    found = result_of(run([str(RUNTIME / "loop-cards-512"), "1", *([kind] if kind else [])]))
+    assert list(found) == ["barrier", *(f"{one}_ns" for one in ([kind] if kind else KINDS))]
+    assert all(isinstance(found[f"{one}_ns"], float) for one in KINDS if kind in (None, one))
+
+
+@pytest.mark.parametrize(
+    "words, bad",
+    [
+        (["0"], "0"),
+        (["x"], "x"),
+        (["-1"], "-1"),
+        (["1x"], "1x"),
+        (["1000001"], "1000001"),
+        (["1", "integer"], "integer"),
+        (["1", KINDS[0], KINDS[1]], KINDS[1]),
+    ],
+)
+def test_a_bad_argument_of_the_loop_is_named_in_one_line(words: list[str], bad: str) -> None:
+    done = run([str(RUNTIME / "loop-cards-512"), *words])
+    assert done.returncode == 2
+    start = f"loop-cards-512: bad argument '{bad}'; give [MILLIONS=1..1000000 [KIND]], KIND one of "
+    assert done.stderr == start + " ".join(KINDS) + "\n"
+    assert not done.stdout
 
 
 # Barriers are the only difference.

@@ -65,12 +65,17 @@ struct ending run_child(child_body *body, void *argument)
 
 void assert_child_succeeds(child_body *body, void *argument)
 {
-    struct ending ending = run_child(body, argument);
-    if (ending.exit_status == CHILD_CANNOT_TELL)
+    const struct ending ending = run_child(body, argument);
+    assert_succeeded(&ending);
+}
+
+void assert_succeeded(const struct ending *ending)
+{
+    if (ending->exit_status == CHILD_CANNOT_TELL)
         skip();
-    if (ending.exit_status != 0)
-        fail_msg("child ended with status %d, signal %d: %s", ending.exit_status, ending.signal,
-                 ending.errors);
+    if (ending->exit_status != 0)
+        fail_msg("child ended with status %d, signal %d: %s", ending->exit_status, ending->signal,
+                 ending->errors);
 }
 
 void assert_aborts(child_body *body, void *argument, const char *text)

@@ -41,6 +41,8 @@ enum { CHILD_CANNOT_TELL = 77 };
 /* Fails the test, with what the child said, unless it exited with 0; skips the test if the child
  * cannot tell. */
 void assert_child_succeeds(child_body *body, void *argument);
+/* The same, of a child that run_child has run. */
+void assert_succeeded(const struct ending *ending);
 
 /* Fails the test unless a child aborts after one line on standard error, which is ours and contains
  * `text`. */

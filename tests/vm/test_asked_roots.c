@@ -153,6 +153,34 @@ static void test_changes_in_a_fork_handler_count_after_it(void **state)
     assert_int_equal(asked_roots_unpin(SOMEWHERE), ENOENT);
 }
 
+/* The changes that are noted are made, and of each other one the caller is told. */
+static void unpin_without_memory(void *unused)
+{
+    (void)unused;
+    size_t noted = 0;
+    for (uintptr_t i = 0; i < MANY; i++)
+        require(asked_roots_pin(SOMEWHERE + i * STEP) == 0);
+    fork_chain_prepare();
+    limit_address_space(0);
+    int error = 0;
+    for (uintptr_t i = 0; i < MANY && !error; i++) {
+        error = asked_roots_unpin(SOMEWHERE + i * STEP);
+        noted += !error;
+    }
+    fork_chain_parent();
+    require(error == ENOMEM && noted > 0);
+    look();
+    require(found == MANY - noted);
+}
+
+static void test_without_memory_to_note_a_change_during_a_fork_they_say_so(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(unpin_without_memory, NULL);
+}
+
 int main(void)
 {
     alarm(600);
@@ -165,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_threads_change_them_at_once),
         cmocka_unit_test(test_without_memory_they_say_so),
         cmocka_unit_test(test_changes_in_a_fork_handler_count_after_it),
+        cmocka_unit_test(test_without_memory_to_note_a_change_during_a_fork_they_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,16 @@ static void test_an_exit_during_a_fork_is_made_up_for_in_the_parent(void **state
     assert_int_equal(free_in(slab), slab->capacity - 1);
 }
 
+/* While the other thread waits. It ends before the test can fail: another test would wait for ever
+ * where it still has the semaphores. */
+static void assert_child_beside_succeeds(pthread_t thread, child_body *body, void *argument)
+{
+    const struct ending ending = run_child(body, argument);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    assert_succeeded(&ending);
+}
+
 /* The child of a fork: the other thread is not there, its heap is. */
 static void look_at_the_others_slabs(void *unused)
 {
@@ -203,9 +213,42 @@ static void test_the_child_of_a_fork_adopts_what_the_others_had(void **state)
 {
     (void)state;
     pthread_t thread = start_work(3700, FEW, 1, true);
-    assert_child_succeeds(look_at_the_others_slabs, NULL);
-    sem_post(&work.may_exit);
-    pthread_join(thread, NULL);
+    assert_child_beside_succeeds(thread, look_at_the_others_slabs, NULL);
+}
+
+/* A local free list with a link that is torn: see [the child's copy]. The first block of the list
+ * was freed last, and still has what the program left in it: a pointer to the block that it keeps,
+ * which the heap takes for live by its live bit or, of a suspect, by its suspect bit. */
+static void go_through_a_torn_list(void *is_suspect)
+{
+    void *kept = work.blocks[FEW - 1];
+    struct slab *slab = blocks_slab_of(kept);
+    size_t index = index_in(slab, kept);
+    uint32_t free_before = free_in(slab);
+    require(work.heap->bins[slab->class_index].local_free == work.blocks[FEW - 2]);
+    *(void **)work.blocks[FEW - 2] = kept;
+    if (is_suspect) {
+        require(clear_live(fast_table_unit(kept)));
+        *slab_suspects(slab, index / SLAB_WORD_BLOCKS) |= slab_bit(index);
+    }
+    blocks_fork_child();
+    require(free_in(slab) == free_before + 1); /* the first of the list, not what it points to */
+    require((slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0);
+    require(unit_is_live(fast_table_unit(kept)) == !is_suspect);
+}
+
+static void test_a_torn_list_frees_no_live_block_in_the_child_of_a_fork(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(600, FEW, 1, true);
+    assert_child_beside_succeeds(thread, go_through_a_torn_list, NULL);
+}
+
+static void test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(700, FEW, 1, true);
+    assert_child_beside_succeeds(thread, go_through_a_torn_list, &work);
 }
 
 /* Somebody who was to push the slab has set `queued`, and is not in the child. */
@@ -226,10 +269,8 @@ static void test_the_child_of_a_fork_forgets_who_was_pushing(void **state)
     pthread_t thread = start_work(5000, 2, 2, true);
     struct slab *slab = blocks_slab_of(work.blocks[0]);
     slab->queued = true;
-    assert_child_succeeds(free_in_the_child, work.blocks[0]);
+    assert_child_beside_succeeds(thread, free_in_the_child, work.blocks[0]);
     slab->queued = false;
-    sem_post(&work.may_exit);
-    pthread_join(thread, NULL);
 }
 
 static int start(void **state)
@@ -250,6 +291,8 @@ int main(void)
         cmocka_unit_test(test_thread_heaps_are_used_again),
         cmocka_unit_test(test_an_exit_during_a_fork_is_made_up_for_in_the_parent),
         cmocka_unit_test(test_the_child_of_a_fork_adopts_what_the_others_had),
+        cmocka_unit_test(test_a_torn_list_frees_no_live_block_in_the_child_of_a_fork),
+        cmocka_unit_test(test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork),
         cmocka_unit_test(test_the_child_of_a_fork_forgets_who_was_pushing),
     };
     return cmocka_run_group_tests_name("threads", tests, start, NULL);

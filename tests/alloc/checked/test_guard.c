@@ -197,6 +197,23 @@ static void test_a_plain_block_is_sampled_when_it_grows_and_not_when_it_shrinks(
     blocks_free(grown);
 }
 
+static void test_a_sample_that_a_shrinking_block_does_not_take_is_the_next_blocks(void **state)
+{
+    (void)state;
+    sample_none();
+    char *block = guard_alloc(40);
+    until_sample = 1;
+    block = guard_resize(block, 30);
+    assert_false(pool_holds(block));
+    char *next = guard_alloc(40);
+    assert_true(pool_holds(next));
+    blocks_free(next);
+    until_sample = NOT_BEGUN;
+    block = guard_resize(block, 20);
+    assert_int_equal(until_sample, NOT_BEGUN);
+    blocks_free(block);
+}
+
 static void count_bytes(void *bytes, const struct block_info *info)
 {
     *(size_t *)bytes += info->state == BLOCK_LIVE ? info->usable_bytes : 0;
@@ -227,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_where_the_pool_has_no_room_blocks_are_plain),
         cmocka_unit_test(test_a_sampled_block_moves_at_each_change_of_its_size),
         cmocka_unit_test(test_a_plain_block_is_sampled_when_it_grows_and_not_when_it_shrinks),
+        cmocka_unit_test(test_a_sample_that_a_shrinking_block_does_not_take_is_the_next_blocks),
         cmocka_unit_test(test_a_walk_meets_sampled_and_plain_blocks),
     };
     return cmocka_run_group_tests_name("sampled blocks", tests, start, NULL);

@@ -72,18 +72,18 @@ class Timelines(Follower):
 
     def _look(self, pid: int, now: float) -> None:
         try:
-            if pid not in self.tables:
-                table = find_table(pid)
-                if table is None:
-                    return
-                self.tables[pid] = table
-            table = self.tables[pid]
+            table = self.tables.get(pid) or find_table(pid)
+        except OSError:
+            return
+        if table is None:
+            return
+        self.tables[pid] = table
+        try:
             (_, sites), sizes = table.live_bytes(), table.live_by_size()
         except Unreadable:
             # It has ended, or has become another program.
-            self.tables.pop(pid).close()
-            return
-        except OSError:
+            del self.tables[pid]
+            table.close()
             return
         timeline = self.found.setdefault(pid, Timeline())
         timeline.seconds.append(round(now, 3))
