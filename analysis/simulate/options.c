@@ -41,6 +41,8 @@ static const char usage[] =
     "                        left out\n"
     "Pages:\n"
     "  --page-size=LIST      powers of two from 64 on (default 4K,8K; locality: 4K)\n"
+    "  --jobs=N              in N parts of time, each read and simulated by a thread of its own;\n"
+    "                        the result is the same to the byte; of a trace in a file\n"
     "  --sample              follow 8192 to 17536 pages, if there are more; of a trace\n"
     "Caches:\n"
     "  --block=LIST          block sizes, powers of two from 16 to 4096, each with the largest\n"
@@ -185,15 +187,19 @@ static struct shape shape_of(const char *text)
     return shape;
 }
 
-static struct simulate_options defaults(enum simulate_word word)
+static unsigned processors_online(void)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (unsigned)online : 1;
+}
+
+static struct simulate_options defaults(enum simulate_word word)
+{
     struct simulate_options options = {
         .output = "-",
         .tools = "trace/recorder",
         .count = UINT64_MAX,
         .filter = FILTER_NONE,
-        .threads = online > 0 ? (unsigned)online : 1,
         .error_over = 100000000,
         .causes = word == SIMULATE_CACHES,
     };
@@ -213,6 +219,7 @@ enum {
     COUNT,
     THREADS,
     ERROR_OVER,
+    JOBS,
     PAGE_SIZE,
     SAMPLE,
     BLOCK,
@@ -256,6 +263,7 @@ static const struct {
     {{"region", required_argument, NULL, REGION}, IN_ALL},
     {{"function", required_argument, NULL, FUNCTION}, IN_ALL},
     {{"references", required_argument, NULL, REFERENCES}, IN_ALL},
+    {{"jobs", required_argument, NULL, JOBS}, IN_PAGES},
     {{"page-size", required_argument, NULL, PAGE_SIZE}, IN_PAGES | IN_LOCALITY},
     {{"sample", no_argument, NULL, SAMPLE}, IN_PAGES},
     {{"block", required_argument, NULL, BLOCK}, IN_CACHES | IN_LOCALITY},
@@ -385,6 +393,9 @@ static void take_option(struct simulate_options *options, int option, char *valu
     case ERROR_OVER:
         options->error_over = number("error-over", value, 1, UINT64_MAX);
         break;
+    case JOBS:
+        options->jobs = (unsigned)number("jobs", value, 1, 256);
+        break;
     case PAGE_SIZE:
         take_page_sizes(options, value);
         break;
@@ -429,6 +440,21 @@ static void take_option(struct simulate_options *options, int option, char *valu
     }
 }
 
+/* Refuses what a part of a trace cannot tell without those before it. */
+static void check_jobs(const struct simulate_options *options)
+{
+    if (options->jobs == 0)
+        return;
+    if (options->threads > 0)
+        refuse("--jobs: each part has one thread; leave out --threads");
+    if (options->sampled)
+        refuse("--jobs: a sample depends on the pages met so far; leave out --sample");
+    if (options->filter.regions != 0)
+        refuse("--jobs: a region depends on the mappings so far; leave out --region");
+    if (options->count < UINT64_MAX && filter_is_used(&options->filter))
+        refuse("--jobs: --count counts what passes the filters so far; leave out one of them");
+}
+
 struct simulate_options simulate_options_read(int argc, char **argv, enum simulate_word word)
 {
     struct simulate_options options = defaults(word);
@@ -441,6 +467,9 @@ struct simulate_options simulate_options_read(int argc, char **argv, enum simula
     const char *order = word == SIMULATE_LOCALITY ? "+" : "";
     for (int option; (option = getopt_long(argc, argv, order, names, NULL)) != -1;)
         take_option(&options, option, optarg);
+    check_jobs(&options);
+    if (options.threads == 0)
+        options.threads = processors_online();
     if (word == SIMULATE_LOCALITY) {
         options.command = argv + optind;
         if (optind == argc)

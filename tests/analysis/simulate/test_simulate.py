@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -360,6 +360,12 @@ SHAPE = ["--shape", "64:64:8"]
         (["pages", "/dev/null"], ["/dev/null", "no references"]),
         (["pages", "--count", "0", "FILE"], ["--count", '"0"']),
         (["pages", "--threads", "0", "FILE"], ["--threads", '"0"']),
+        (["pages", "--jobs", "0", "FILE"], ["--jobs", '"0"', "1 to 256"]),
+        (["pages", "--jobs", "2", "FILE"], ["--jobs", "lackey's text"]),
+        (["pages", "--jobs", "2", "--threads", "2", "FILE"], ["--jobs", "--threads"]),
+        (["pages", "--jobs", "2", "--sample", "FILE"], ["--jobs", "--sample"]),
+        (["pages", "--jobs", "2", "--region", "heap", "FILE"], ["--jobs", "--region"]),
+        (["pages", "--jobs", "2", "--count", "9", "--references", "5:", "FILE"], ["--jobs", "--count"]),
         (["caches", "--sample", "0", "FILE"], ["--sample", '"0"']),
         (["pages", __file__], ["line 1 ", "SPDX"]),
     ],
@@ -552,6 +558,135 @@ def threaded_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = command.run(*words)
         assert done.returncode == 0, done.stderr
     return start
+
+
+SEVERAL_JOBS = ["1", "2", "3", "7"]
+
+
+def outcome(trace: Path, *options: str) -> tuple[int, bytes, bytes]:
+    """Of pages small and large: status, result and messages, to the byte."""
+    program = [str(BUILD / "allotrope-simulate"), "pages", "--page-size", "64,4096"]
+    done = subprocess.run([*program, *options, str(trace)], capture_output=True, timeout=HANG)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("jobs", SEVERAL_JOBS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--count", "1"],
+        ["--count", "123457"],
+        ["--references", "1001:190003"],
+        ["--references", "5:6"],
+        ["--references", "99999999:"],
+        ["--thread", "2,3"],
+        ["--thread", "77"],
+        ["--class", "allocator"],
+        ["--class", "mark"],
+        ["--function", "mem*", "--function", "malloc"],
+        ["--function", "nowhere*"],
+        ["--references", "190000:", "--class", "program,allocator", "--thread", "1"],
+    ],
+)
+def test_jobs_change_no_byte(threaded_trace: Path, jobs: str, options: list[str]) -> None:
+    assert outcome(threaded_trace, "--jobs", jobs, *options) == outcome(threaded_trace, *options)
+
+
+def test_the_command_takes_jobs(command: Command, threaded_trace: Path) -> None:
+    trace = str(threaded_trace)
+    assert simulate(command, "pages", "--jobs", "2", trace) == simulate(command, "pages", trace)
+
+
+def test_jobs_need_a_file_that_can_be_sought(trace: Path) -> None:
+    program = [str(BUILD / "allotrope-simulate"), "pages", "--jobs", "2"]
+    for path in ("-", "/dev/stdin"):
+        piped = subprocess.run([*program, path], input=trace.read_bytes(), capture_output=True)
+        assert piped.returncode == 2 and piped.stdout == b""
+        assert piped.stderr.count(b"\n") == 1 and b"standard input and pipes" in piped.stderr
+
+
+@pytest.fixture(scope="module")
+def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of several chunks."""
+    path = tmp_path_factory.mktemp("long") / "churning.alt"
+    program = [str(BUILD / "tests/trace/churning"), "150000"]
+    subprocess.run([*RECORDER, "-o", str(path), "--", *program], env=PLAIN_ENVIRONMENT, check=True)
+    assert len(chunks(path.read_bytes())) > 4
+    return path
+
+
+def chunks(trace: bytes) -> list[slice]:
+    """Where a trace's chunks are: its description, some of data, the end."""
+    head = int.from_bytes(trace[12:16], "little")
+    found, start = [], 16
+    while start + head <= len(trace):
+        end = start + head + int.from_bytes(trace[start + 16 : start + 24], "little")
+        found.append(slice(start, end))
+        start = end
+    return found
+
+
+def cut_in_a_chunk(trace: bytes) -> bytes:
+    return trace[: chunks(trace)[2].start + 1000]
+
+
+def cut_between_chunks(trace: bytes) -> bytes:
+    return trace[: chunks(trace)[3].start]
+
+
+def cut_at_the_end(trace: bytes) -> bytes:
+    return trace[:-200]
+
+
+def with_more_behind(trace: bytes) -> bytes:
+    return trace + b"more"
+
+
+def without_a_chunk(trace: bytes) -> bytes:
+    lost = chunks(trace)[2]
+    return trace[: lost.start] + trace[lost.stop :]
+
+
+def with_a_damaged_head(trace: bytes) -> bytes:
+    return damaged(trace, chunks(trace)[2].start + 40)
+
+
+def with_a_damaged_chunk(trace: bytes) -> bytes:
+    return damaged(trace, chunks(trace)[2].stop - 100)
+
+
+def with_a_damaged_first_chunk(trace: bytes) -> bytes:
+    return damaged(trace, chunks(trace)[1].stop - 100)
+
+
+def damaged(trace: bytes, place: int) -> bytes:
+    return trace[:place] + bytes([trace[place] ^ 1]) + trace[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        bytes,
+        cut_in_a_chunk,
+        cut_between_chunks,
+        cut_at_the_end,
+        with_more_behind,
+        without_a_chunk,
+        with_a_damaged_head,
+        with_a_damaged_chunk,
+        with_a_damaged_first_chunk,
+    ],
+)
+def test_jobs_change_no_byte_of_a_long_or_damaged_trace(
+    long_trace: Path, harm: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.alt"
+    path.write_bytes(harm(long_trace.read_bytes()))
+    for options in ([], ["--count", "5000001"], ["--references", "100:8000000"]):
+        serial = outcome(path, *options)
+        for jobs in SEVERAL_JOBS:
+            assert outcome(path, "--jobs", jobs, *options) == serial
 
 
 def plain(rows: list[dict[str, str]]) -> list[Reference]:
