@@ -137,7 +137,7 @@ int main(int argc, char **argv)
         error = reference_source_by_instruction(source);
     if (error)
         refuse("%s", error);
-    if (options.jobs > 0)
+    if (options.jobs > 0 && word == SIMULATE_PAGES)
         jobs.pages = parts_simulate(source, &options, &error);
     else
         error = simulate(source, &options, &jobs);

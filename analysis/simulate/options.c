@@ -30,6 +30,9 @@ static const char usage[] =
     "  --output=FILE         where the JSON goes (default -, standard output)\n"
     "  --count=N             the first N references only; of a trace\n"
     "  --threads=N           default: the processors online\n"
+    "  --jobs=N              N threads, among which each size is shared out: pages in N parts of\n"
+    "                        time, which need a trace in a file, caches and TLBs by their sets.\n"
+    "                        The result is the same to the byte; of a trace\n"
     "  --error-over=N        compare a sample with the exact result over the first N references\n"
     "                        (default 100000000); of a trace\n"
     "Filters: what does not pass is as if it had not happened\n"
@@ -41,8 +44,6 @@ static const char usage[] =
     "                        left out\n"
     "Pages:\n"
     "  --page-size=LIST      powers of two from 64 on (default 4K,8K; locality: 4K)\n"
-    "  --jobs=N              in N parts of time, each read and simulated by a thread of its own;\n"
-    "                        the result is the same to the byte; of a trace in a file\n"
     "  --sample              follow 8192 to 17536 pages, if there are more; of a trace\n"
     "Caches:\n"
     "  --block=LIST          block sizes, powers of two from 16 to 4096, each with the largest\n"
@@ -263,7 +264,7 @@ static const struct {
     {{"region", required_argument, NULL, REGION}, IN_ALL},
     {{"function", required_argument, NULL, FUNCTION}, IN_ALL},
     {{"references", required_argument, NULL, REFERENCES}, IN_ALL},
-    {{"jobs", required_argument, NULL, JOBS}, IN_PAGES},
+    {{"jobs", required_argument, NULL, JOBS}, OF_A_TRACE},
     {{"page-size", required_argument, NULL, PAGE_SIZE}, IN_PAGES | IN_LOCALITY},
     {{"sample", no_argument, NULL, SAMPLE}, IN_PAGES},
     {{"block", required_argument, NULL, BLOCK}, IN_CACHES | IN_LOCALITY},
@@ -440,15 +441,17 @@ static void take_option(struct simulate_options *options, int option, char *valu
     }
 }
 
-/* Refuses what a part of a trace cannot tell without those before it. */
-static void check_jobs(const struct simulate_options *options)
+/* Refuses what a part of a trace cannot tell without those before it, and what makes no sense. */
+static void check_jobs(const struct simulate_options *options, enum simulate_word word)
 {
     if (options->jobs == 0)
         return;
     if (options->threads > 0)
-        refuse("--jobs: each part has one thread; leave out --threads");
+        refuse("--jobs tells the threads too; leave out --threads");
     if (options->sampled)
-        refuse("--jobs: a sample depends on the pages met so far; leave out --sample");
+        refuse("--jobs: a sample is not shared out; leave out --sample");
+    if (word != SIMULATE_PAGES)
+        return;
     if (options->filter.regions != 0)
         refuse("--jobs: a region depends on the mappings so far; leave out --region");
     if (options->count < UINT64_MAX && filter_is_used(&options->filter))
@@ -467,9 +470,9 @@ struct simulate_options simulate_options_read(int argc, char **argv, enum simula
     const char *order = word == SIMULATE_LOCALITY ? "+" : "";
     for (int option; (option = getopt_long(argc, argv, order, names, NULL)) != -1;)
         take_option(&options, option, optarg);
-    check_jobs(&options);
+    check_jobs(&options, word);
     if (options.threads == 0)
-        options.threads = processors_online();
+        options.threads = options.jobs > 0 ? options.jobs : processors_online();
     if (word == SIMULATE_LOCALITY) {
         options.command = argv + optind;
         if (optind == argc)

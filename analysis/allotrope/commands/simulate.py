@@ -50,6 +50,12 @@ def common_options(command: Any) -> Any:
         output_options(RESULTS),
         click.option("--threads", type=int, help="default: the processors online"),
         click.option(
+            "--jobs",
+            type=int,
+            metavar="N",
+            help="N threads, among which each size is shared out; the result is the same",
+        ),
+        click.option(
             "--error-over",
             type=int,
             metavar="N",
@@ -82,12 +88,6 @@ def shape_options(command: Any) -> Any:
 @simulate.command(cls=Word)
 @common_options
 @click.option("--page-size", metavar="LIST", help="in bytes or as 64K; default 4K,8K")
-@click.option(
-    "--jobs",
-    type=int,
-    metavar="N",
-    help="in N parts of time at once, of a trace in a file; the result is the same",
-)
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
 def pages(trace: str, files: Files, **options: Any) -> int:
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of

@@ -364,6 +364,7 @@ SHAPE = ["--shape", "64:64:8"]
         (["pages", "--jobs", "2", "FILE"], ["--jobs", "lackey's text"]),
         (["pages", "--jobs", "2", "--threads", "2", "FILE"], ["--jobs", "--threads"]),
         (["pages", "--jobs", "2", "--sample", "FILE"], ["--jobs", "--sample"]),
+        (["caches", "--jobs", "2", "--sample", "8", "FILE"], ["--jobs", "--sample"]),
         (["pages", "--jobs", "2", "--region", "heap", "FILE"], ["--jobs", "--region"]),
         (["pages", "--jobs", "2", "--count", "9", "--references", "5:", "FILE"], ["--jobs", "--count"]),
         (["caches", "--sample", "0", "FILE"], ["--sample", '"0"']),
@@ -591,6 +592,23 @@ def outcome(trace: Path, *options: str) -> tuple[int, bytes, bytes]:
 )
 def test_jobs_change_no_byte(threaded_trace: Path, jobs: str, options: list[str]) -> None:
     assert outcome(threaded_trace, "--jobs", jobs, *options) == outcome(threaded_trace, *options)
+
+
+@pytest.mark.parametrize("jobs", [*SEVERAL_JOBS, "256"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["caches"],
+        ["caches", "--block", "16:1,64:8", "--no-causes", "--count", "123457"],
+        ["caches", "--block", "4096:4", "--region", "heap", "--shape", "zen5-l1d"],
+        ["tlb", "--tlb", "4K:4,2M", "--class", "allocator"],
+    ],
+)
+def test_jobs_change_no_byte_of_caches(threaded_trace: Path, jobs: str, words: list[str]) -> None:
+    program = [str(BUILD / "allotrope-simulate"), *words, str(threaded_trace)]
+    serial = subprocess.run(program, capture_output=True, check=True)
+    shared = subprocess.run([*program, "--jobs", jobs], capture_output=True, check=True)
+    assert (shared.stdout, shared.stderr) == (serial.stdout, serial.stderr)
 
 
 def test_the_command_takes_jobs(command: Command, threaded_trace: Path) -> None:
