@@ -134,7 +134,7 @@ struct page_jobs *parts_simulate(struct reference_source *first, struct simulate
     uint64_t references;
     *error = reference_source_count(first, &references);
     if (*error)
-        return NULL;
+        refuse("%s", *error);
     references = references_told(options, references);
     uint64_t count = references < options->jobs ? references : options->jobs;
     count = count > 0 ? count : 1;

@@ -15,7 +15,8 @@
 
 /* Simulates pages in options->jobs parts. first: the source of the first one, which no one has
  * read; in the end it and the filter in `options` tell of all. Returns the jobs, finished, NULL
- * when there is no result; *error is then one line that says why. */
+ * when there is no result; *error is then one line that says why. Ends the program where the source
+ * cannot be read in parts. */
 struct page_jobs *parts_simulate(struct reference_source *first, struct simulate_options *options,
                                  const char **error);
 
