@@ -60,8 +60,7 @@ bool filter_learn(struct filter *filter, uint32_t function, const char *name);
 bool filter_passes(struct filter *filter, const struct reference *reference,
                    const struct filter_subject *subject);
 
-/* What `filter` has met includes then what `later` has, a filter alike to which what came behind was
- * put. */
+/* Adds what `later` has met, which was asked the same about the references behind. */
 void filter_join(struct filter *filter, const struct filter *later);
 
 /* Why nothing passed, to be called then: one line, which belongs to the filter's caller's `text` of

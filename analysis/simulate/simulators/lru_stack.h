@@ -23,7 +23,7 @@ struct lru_histogram {
 
 /* Makes room for `distance`. Returns false when memory is short. */
 bool lru_histogram_reach(struct lru_histogram *histogram, size_t distance);
-/* Adds what `more` has counted at each distance, its cold touches not included. Returns as above. */
+/* Adds what `more` has counted at each distance, cold touches left out. Returns as above. */
 bool lru_histogram_add_distances(struct lru_histogram *sum, const struct lru_histogram *more);
 
 struct lru_stack;

@@ -8,12 +8,12 @@
  *     the n units whose first touch came before, and
  *     those of the earlier part that stand above the unit in its stack and are not among the n.
  *
- * So each unit leaves the earlier part's row at its first touch, and the rest of the row is counted.
- * What is left in the end is what the later part did not touch, in its order. Behind it come the
- * units of the later part in the order of their last touch.
+ * So each unit leaves the earlier part's row at its first touch, and the rest of the row is
+ * counted. What is left in the end is what the later part did not touch, in its order. Behind it
+ * come the units of the later part in the order of their last touch.
  *
- * Source: Niu, Dinan, Lu and Sadayappan, "PARDA: A Fast Parallel Reuse Distance Analysis Algorithm",
- * IPDPS 2012.
+ * Source: Niu, Dinan, Lu and Sadayappan, "PARDA: A Fast Parallel Reuse Distance Analysis
+ * Algorithm", IPDPS 2012.
  */
 #include <stdlib.h>
 

@@ -366,7 +366,10 @@ SHAPE = ["--shape", "64:64:8"]
         (["pages", "--jobs", "2", "--sample", "FILE"], ["--jobs", "--sample"]),
         (["caches", "--jobs", "2", "--sample", "8", "FILE"], ["--jobs", "--sample"]),
         (["pages", "--jobs", "2", "--region", "heap", "FILE"], ["--jobs", "--region"]),
-        (["pages", "--jobs", "2", "--count", "9", "--references", "5:", "FILE"], ["--jobs", "--count"]),
+        (
+            ["pages", "--jobs", "2", "--count", "9", "--references", "5:", "FILE"],
+            ["--jobs", "--count"],
+        ),
         (["caches", "--sample", "0", "FILE"], ["--sample", '"0"']),
         (["pages", __file__], ["line 1 ", "SPDX"]),
     ],
