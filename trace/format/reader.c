@@ -200,17 +200,13 @@ static int read_head_at(struct trace_reader *reader, uint64_t offset, struct chu
 int trace_reader_count(struct trace_reader *reader, uint64_t *references)
 {
     struct chunk_header header;
-    struct trace_totals totals = {0};
     uint64_t offset = reader->data_offset;
     int status;
-    while ((status = read_head_at(reader, offset, &header)) > 0 && header.type == CHUNK_DATA &&
-           memcmp(&totals, &header.start, sizeof totals) == 0) {
-        const uint64_t *added = (const uint64_t *)&header.added;
-        for (size_t i = 0; i < sizeof totals / sizeof *added; i++)
-            ((uint64_t *)&totals)[i] += added[i];
+    *references = 0;
+    while ((status = read_head_at(reader, offset, &header)) > 0 && header.type == CHUNK_DATA) {
+        *references = header.start.references + header.added.references;
         offset += sizeof header + header.payload_bytes;
     }
-    *references = totals.references;
     return status < 0 ? -1 : 0;
 }
 

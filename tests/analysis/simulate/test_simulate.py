@@ -614,6 +614,18 @@ def test_jobs_change_no_byte_of_caches(threaded_trace: Path, jobs: str, words: l
     assert (shared.stdout, shared.stderr) == (serial.stdout, serial.stderr)
 
 
+def test_threads_are_seen_that_meet_between_parts(threaded_trace: Path) -> None:
+    """The last part begins where another thread does, which is the only one in it."""
+    jobs = 256
+    threads = [row["thread"] for row in dumped(threaded_trace)]
+    begins = next(i for i, thread in enumerate(threads) if thread != threads[0])
+    count = -(-begins * jobs // (jobs - 1))
+    assert len(set(threads[begins:count])) == 1
+    serial = outcome(threaded_trace, "--count", str(count))
+    assert json.loads(serial[1])["threaded"] is True
+    assert outcome(threaded_trace, "--jobs", str(jobs), "--count", str(count)) == serial
+
+
 def test_the_command_takes_jobs(command: Command, threaded_trace: Path) -> None:
     trace = str(threaded_trace)
     assert simulate(command, "pages", "--jobs", "2", trace) == simulate(command, "pages", trace)

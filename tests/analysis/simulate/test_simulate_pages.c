@@ -255,6 +255,23 @@ static void test_an_empty_part_changes_nothing(void **unused)
     stream_free(&stream);
 }
 
+/* A touch of the page that the first part touched last is no repeat behind another part. */
+static void test_what_follows_a_join_goes_on_behind_the_last_part(void **unused)
+{
+    (void)unused;
+    struct stream stream = stream_make(7, 3);
+    for (size_t i = 0; i < stream.count; i++)
+        stream.reference[i] = (struct reference){.address = i % 2 ? 0x9000 : 0x5000, .size = 8};
+    struct pages *pages = run_part(&stream, 0, 1, 4096);
+    join(pages, run_part(&stream, 1, 2, 4096));
+    struct references rest = stream_batch(&stream, 2, 1);
+    assert_true(pages_feed(pages, &rest));
+    assert_int_equal(pages_histogram(pages, 0)->cold, 2);
+    assert_int_equal(pages_histogram(pages, 0)->of_distance[1], 1);
+    pages_free(pages);
+    stream_free(&stream);
+}
+
 static bool keep_even(uint64_t unit, uint64_t argument)
 {
     return unit % 2 == argument;
@@ -360,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_parts_joined_equal_the_whole),
         cmocka_unit_test(test_parts_of_many_units_equal_the_whole),
         cmocka_unit_test(test_an_empty_part_changes_nothing),
+        cmocka_unit_test(test_what_follows_a_join_goes_on_behind_the_last_part),
         cmocka_unit_test_setup(test_forgotten_units_leave_the_others_in_order, allow_vectors),
         cmocka_unit_test(test_a_sample_comes_near_the_exact_curve),
         cmocka_unit_test(test_a_sample_of_few_pages_is_exact),
