@@ -244,8 +244,8 @@ const char *reference_source_set_part(struct reference_source *source, uint64_t 
 
 void reference_source_join(struct reference_source *source, const struct reference_source *later)
 {
-    source->threaded |= later->threaded || (source->any_thread && later->any_thread &&
-                                            source->thread != later->thread);
+    /* A part meets the thread of the reference before it, so it notes a change there. */
+    source->threaded |= later->threaded;
     source->failed |= later->failed;
     if (source->error[0] == '\0')
         memcpy(source->error, later->error, sizeof source->error);
