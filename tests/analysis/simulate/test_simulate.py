@@ -714,9 +714,12 @@ def damaged(trace: bytes, place: int) -> bytes:
 def test_jobs_change_no_byte_of_a_long_or_damaged_trace(
     long_trace: Path, harm: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    path = tmp_path / "trace.alt"
-    path.write_bytes(harm(long_trace.read_bytes()))
-    for more in ([], ["--count", "5000001"], ["--references", "100:8000000"]):
+    path, whole = tmp_path / "trace.alt", long_trace.read_bytes()
+    path.write_bytes(harm(whole))
+    head = chunks(whole)[1].start
+    first_chunk = int.from_bytes(whole[head + 136 : head + 144], "little")
+    in_two_chunks = ["--count", str(2 * first_chunk)]
+    for more in ([], ["--count", "5000001"], ["--references", "100:8000000"], in_two_chunks):
         options = ["--page-size", "4096", *more]
         serial = outcome(path, *options)
         for jobs in ("2", "7"):
