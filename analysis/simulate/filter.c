@@ -54,13 +54,18 @@ bool filter_learn(struct filter *filter, uint32_t function, const char *name)
     return true;
 }
 
-static bool thread_passes(struct filter *filter, uint32_t thread)
+static void meet_thread(struct filter *filter, uint32_t thread)
 {
     size_t met = 0;
     while (met < filter->threads_met_count && filter->threads_met[met] != thread)
         met++;
     if (met == filter->threads_met_count && met < FILTER_THREADS)
         filter->threads_met[filter->threads_met_count++] = thread;
+}
+
+static bool thread_passes(struct filter *filter, uint32_t thread)
+{
+    meet_thread(filter, thread);
     if (filter->thread_count == 0)
         return true;
     for (size_t i = 0; i < filter->thread_count; i++)
@@ -85,6 +90,17 @@ bool filter_passes(struct filter *filter, const struct reference *reference,
         (filter->function_count == 0 || filter->function_answers[reference->function] == YES);
     filter->passed += passes;
     return passes;
+}
+
+void filter_join(struct filter *filter, const struct filter *later)
+{
+    filter->references += later->references;
+    filter->passed += later->passed;
+    filter->classes_met |= later->classes_met;
+    filter->regions_met |= later->regions_met;
+    filter->function_matched |= later->function_matched;
+    for (size_t i = 0; i < later->threads_met_count; i++)
+        meet_thread(filter, later->threads_met[i]);
 }
 
 /* Appends to `text`. */

@@ -60,6 +60,9 @@ bool filter_learn(struct filter *filter, uint32_t function, const char *name);
 bool filter_passes(struct filter *filter, const struct reference *reference,
                    const struct filter_subject *subject);
 
+/* Adds what `later` has met, which was asked the same about the references behind. */
+void filter_join(struct filter *filter, const struct filter *later);
+
 /* Why nothing passed, to be called then: one line, which belongs to the filter's caller's `text` of
  * `room` bytes. */
 void filter_explain(const struct filter *filter, char *text, size_t room);

@@ -18,6 +18,7 @@
 
 #include "analysis/simulate/options.h"
 #include "analysis/simulate/output_file.h"
+#include "analysis/simulate/parts.h"
 #include "analysis/simulate/simulate_caches.h"
 #include "analysis/simulate/simulate_pages.h"
 
@@ -136,7 +137,10 @@ int main(int argc, char **argv)
         error = reference_source_by_instruction(source);
     if (error)
         refuse("%s", error);
-    error = simulate(source, &options, &jobs);
+    if (options.jobs > 0 && word == SIMULATE_PAGES)
+        jobs.pages = parts_simulate(source, &options, &error);
+    else
+        error = simulate(source, &options, &jobs);
     refuse_nothing_left(&options, source, error);
     int status = 1;
     if (error)

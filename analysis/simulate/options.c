@@ -30,6 +30,9 @@ static const char usage[] =
     "  --output=FILE         where the JSON goes (default -, standard output)\n"
     "  --count=N             the first N references only; of a trace\n"
     "  --threads=N           default: the processors online\n"
+    "  --jobs=N              N threads, among which each size is shared out: pages in N parts of\n"
+    "                        time, which need a trace in a file, caches and TLBs by their sets.\n"
+    "                        The result is the same to the byte; of a trace\n"
     "  --error-over=N        compare a sample with the exact result over the first N references\n"
     "                        (default 100000000); of a trace\n"
     "Filters: what does not pass is as if it had not happened\n"
@@ -185,15 +188,19 @@ static struct shape shape_of(const char *text)
     return shape;
 }
 
-static struct simulate_options defaults(enum simulate_word word)
+static unsigned processors_online(void)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (unsigned)online : 1;
+}
+
+static struct simulate_options defaults(enum simulate_word word)
+{
     struct simulate_options options = {
         .output = "-",
         .tools = "trace/recorder",
         .count = UINT64_MAX,
         .filter = FILTER_NONE,
-        .threads = online > 0 ? (unsigned)online : 1,
         .error_over = 100000000,
         .causes = word == SIMULATE_CACHES,
     };
@@ -213,6 +220,7 @@ enum {
     COUNT,
     THREADS,
     ERROR_OVER,
+    JOBS,
     PAGE_SIZE,
     SAMPLE,
     BLOCK,
@@ -256,6 +264,7 @@ static const struct {
     {{"region", required_argument, NULL, REGION}, IN_ALL},
     {{"function", required_argument, NULL, FUNCTION}, IN_ALL},
     {{"references", required_argument, NULL, REFERENCES}, IN_ALL},
+    {{"jobs", required_argument, NULL, JOBS}, OF_A_TRACE},
     {{"page-size", required_argument, NULL, PAGE_SIZE}, IN_PAGES | IN_LOCALITY},
     {{"sample", no_argument, NULL, SAMPLE}, IN_PAGES},
     {{"block", required_argument, NULL, BLOCK}, IN_CACHES | IN_LOCALITY},
@@ -385,6 +394,9 @@ static void take_option(struct simulate_options *options, int option, char *valu
     case ERROR_OVER:
         options->error_over = number("error-over", value, 1, UINT64_MAX);
         break;
+    case JOBS:
+        options->jobs = (unsigned)number("jobs", value, 1, 256);
+        break;
     case PAGE_SIZE:
         take_page_sizes(options, value);
         break;
@@ -429,6 +441,23 @@ static void take_option(struct simulate_options *options, int option, char *valu
     }
 }
 
+/* Refuses what a part of a trace cannot tell without those before it, and what makes no sense. */
+static void check_jobs(const struct simulate_options *options, enum simulate_word word)
+{
+    if (options->jobs == 0)
+        return;
+    if (options->threads > 0)
+        refuse("--jobs tells the threads too; leave out --threads");
+    if (options->sampled)
+        refuse("--jobs: a sample is not shared out; leave out --sample");
+    if (word != SIMULATE_PAGES)
+        return;
+    if (options->filter.regions != 0)
+        refuse("--jobs: a region depends on the mappings so far; leave out --region");
+    if (options->count < UINT64_MAX && filter_is_used(&options->filter))
+        refuse("--jobs: --count counts what passes the filters so far; leave out one of them");
+}
+
 struct simulate_options simulate_options_read(int argc, char **argv, enum simulate_word word)
 {
     struct simulate_options options = defaults(word);
@@ -441,6 +470,9 @@ struct simulate_options simulate_options_read(int argc, char **argv, enum simula
     const char *order = word == SIMULATE_LOCALITY ? "+" : "";
     for (int option; (option = getopt_long(argc, argv, order, names, NULL)) != -1;)
         take_option(&options, option, optarg);
+    check_jobs(&options, word);
+    if (options.threads == 0)
+        options.threads = options.jobs > 0 ? options.jobs : processors_online();
     if (word == SIMULATE_LOCALITY) {
         options.command = argv + optind;
         if (optind == argc)

@@ -39,6 +39,7 @@ struct simulate_options {
     enum window_clock window_clock;
     uint64_t window; /* how long; 0: not told */
     unsigned threads;
+    unsigned jobs;       /* how many share each size; 0: not told */
     uint64_t error_over; /* references over which a sample is held against the whole */
     bool sampled;
     uint64_t page_sizes[SIMULATE_SIZES]; /* in bytes */

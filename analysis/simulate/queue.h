@@ -22,8 +22,9 @@ struct simulation {
     uint64_t next; /* batch that it takes */
 };
 
-/* Of every size of pages one, of every size of blocks and TLBs two, and the shapes. */
-enum { SIMULATIONS_MOST = 96 };
+/* Of every size of pages one, of every size of blocks and TLBs an LRU stack and 8 groups of sets,
+ * and the shapes. */
+enum { SIMULATIONS_MOST = 16 + 2 * 16 * 9 + 16 };
 
 struct simulations {
     struct simulation list[SIMULATIONS_MOST];

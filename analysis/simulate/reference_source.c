@@ -46,6 +46,7 @@ struct reference_source {
     struct recorded_process process; /* likewise */
     /* Of the current batch: what has not been handed out, and events not taken note of. */
     struct trace_batch rest;
+    uint64_t from, to; /* numbers of references, `to` not included: the part that is delivered */
     struct region_map regions;
     bool by_instruction;
     struct range_map files; /* of numbers of `file_names`, where instructions are named */
@@ -109,8 +110,10 @@ static bool open_text(struct reference_source *source)
 static struct reference_source *make_source(void)
 {
     struct reference_source *source = calloc(1, sizeof *source);
-    if (source)
-        reference_source_set_windows(source, WINDOW_REFERENCES, WINDOW_DEFAULT);
+    if (!source)
+        return NULL;
+    reference_source_set_windows(source, WINDOW_REFERENCES, WINDOW_DEFAULT);
+    source->to = UINT64_MAX;
     return source;
 }
 
@@ -216,6 +219,36 @@ const char *reference_source_filter(struct reference_source *source, struct filt
                "can choose among its references";
     source->filter = filter;
     return NULL;
+}
+
+const char *reference_source_count(struct reference_source *source, uint64_t *references)
+{
+    if (source->text)
+        return "--jobs: lackey's text is read from its beginning only";
+    if (source->file == STDIN_FILENO || lseek(source->file, 0, SEEK_CUR) < 0)
+        return "--jobs: standard input and pipes are read from their beginning only";
+    return trace_reader_count(source->trace, references) < 0 ? trace_reader_error(source->trace)
+                                                             : NULL;
+}
+
+const char *reference_source_set_part(struct reference_source *source, uint64_t from, uint64_t to)
+{
+    source->from = from;
+    source->to = to;
+    /* From the reference before: a chunk without references may stand between the two, and of every
+     * chunk its end must be met by somebody, who verifies it. */
+    if (from > 0 && trace_reader_seek(source->trace, from - 1) < 0)
+        return trace_reader_error(source->trace);
+    return NULL;
+}
+
+void reference_source_join(struct reference_source *source, const struct reference_source *later)
+{
+    /* A part meets the thread of the reference before it, so it notes a change there. */
+    source->threaded |= later->threaded;
+    source->failed |= later->failed;
+    if (source->error[0] == '\0')
+        memcpy(source->error, later->error, sizeof source->error);
 }
 
 const struct filter *reference_source_filtered_by(const struct reference_source *source)
@@ -382,19 +415,41 @@ bool reference_source_has_regions(const struct reference_source *source)
     return !source->text;
 }
 
+static void advance(struct trace_batch *rest, size_t count)
+{
+    rest->first_reference += count;
+    rest->references += count;
+    rest->count -= count;
+}
+
+/* Passes over what comes before the part, and tells how much of the batch is to be delivered now,
+ * at most `room`. */
+static size_t piece_of_batch(struct reference_source *source, size_t room)
+{
+    struct trace_batch *rest = &source->rest;
+    if (rest->first_reference < source->from) {
+        uint64_t before = source->from - rest->first_reference;
+        advance(rest, before < rest->count ? (size_t)before : rest->count);
+    }
+    uint64_t left = source->to - rest->first_reference;
+    size_t piece = rest->count < room ? rest->count : room;
+    return piece < left ? piece : (size_t)left;
+}
+
 static size_t next_of_trace(struct reference_source *source, const struct reference_room *room)
 {
     struct trace_batch *rest = &source->rest;
     bool walking = walks(source, room);
     size_t count = 0;
     while (count < room->room && !source->failed) {
-        if (rest->count == 0 && !next_batch(source, walking))
+        if (rest->first_reference >= source->to ||
+            (rest->count == 0 && !next_batch(source, walking)))
             break;
         if (source->filter && rest->first_reference >= source->filter->to) {
             source->failed = true; /* nothing behind it can pass */
             break;
         }
-        size_t piece = room->room - count < rest->count ? room->room - count : rest->count;
+        size_t piece = piece_of_batch(source, room->room - count);
         if (!walking) {
             memcpy(room->references + count, rest->references, piece * sizeof *rest->references);
             count += piece;
@@ -402,9 +457,7 @@ static size_t next_of_trace(struct reference_source *source, const struct refere
             source->failed = true;
             break;
         }
-        rest->first_reference += piece;
-        rest->references += piece;
-        rest->count -= piece;
+        advance(rest, piece);
     }
     return count;
 }

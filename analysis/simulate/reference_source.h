@@ -52,6 +52,19 @@ size_t reference_source_next(struct reference_source *source, const struct refer
  * or one line that says what of it the source cannot answer. */
 const char *reference_source_filter(struct reference_source *source, struct filter *filter);
 
+/* A trace in parts, each read by a source of its own, from a file that can be sought. */
+
+/* How many references it has, as far as can be told without reading them: there may be more behind
+ * damage. Returns NULL, or one line that says why it cannot be read in parts. */
+const char *reference_source_count(struct reference_source *source, uint64_t *references);
+/* From the beginning on only references from number `from` up to before `to` are delivered. Where
+ * `to` is UINT64_MAX the trace is read to its end, and damage there is told. Not with regions and
+ * windows. Returns NULL, or one line that says why it cannot be. */
+const char *reference_source_set_part(struct reference_source *source, uint64_t from, uint64_t to);
+/* What is told of `source` then holds for its part and the next, of which `later` has come to the
+ * end. */
+void reference_source_join(struct reference_source *source, const struct reference_source *later);
+
 /* NULL: everything passes. */
 const struct filter *reference_source_filtered_by(const struct reference_source *source);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * simulate_caches.c: for each block size a simulator of all caches and, where causes are asked
- * for, an LRU stack over blocks: it knows what a fully associative cache of any size misses.
+ * for, an LRU stack over blocks: it knows what a fully associative cache of any size misses. With
+ * --jobs several simulators share the sets of a block size: each takes a group of slices.
  *
  * A TLB is a cache whose blocks are pages, so TLBs are simulated by the same two: with few sets,
  * and always with the LRU stack, since many TLBs are fully associative.
@@ -24,11 +25,15 @@
 #include "analysis/simulate/simulators/shapes.h"
 #include "trace/base/array.h"
 
+/* Each of a block size's simulators has room for all sets, so there are not to be too many. */
+enum { GROUPS_MOST = 8 };
+
 struct block_job {
     uint64_t block_bytes;
     unsigned ways; /* the largest associativity */
     unsigned fewest_sets_log2;
-    struct caches *caches;
+    struct caches *groups[GROUPS_MOST]; /* of disjoint slices, all fed the same */
+    unsigned group_count;
     struct sample sample;
     double scale;         /* of a sample */
     struct pages *blocks; /* NULL without causes */
@@ -58,6 +63,16 @@ static uint32_t choose_slices(unsigned count)
     return slices;
 }
 
+/* The slices of a group: whole sets of every cache. */
+static uint32_t slices_of_group(unsigned group, unsigned groups, unsigned fewest_sets_log2)
+{
+    uint32_t slices = 0;
+    for (unsigned slice = 0; slice < CACHES_SLICES; slice++)
+        if ((slice & ((1U << fewest_sets_log2) - 1)) % groups == group)
+            slices |= 1U << slice;
+    return slices;
+}
+
 static struct class_totals totals_of(const struct caches *caches)
 {
     struct class_totals totals;
@@ -74,6 +89,23 @@ static uint64_t misses_of_all(const struct caches *caches, unsigned sets_log2, u
     return sum;
 }
 
+static uint64_t misses_of_class(const struct block_job *job, unsigned sets_log2, unsigned ways,
+                                unsigned class)
+{
+    uint64_t sum = 0;
+    for (unsigned group = 0; group < job->group_count; group++)
+        sum += caches_misses(job->groups[group], sets_log2, ways, class);
+    return sum;
+}
+
+static uint64_t write_backs_of(const struct block_job *job, unsigned sets_log2, unsigned ways)
+{
+    uint64_t sum = 0;
+    for (unsigned group = 0; group < job->group_count; group++)
+        sum += caches_write_backs(job->groups[group], sets_log2, ways);
+    return sum;
+}
+
 static bool compare(void *argument)
 {
     struct block_job *job = argument;
@@ -84,7 +116,7 @@ static bool compare(void *argument)
     for (unsigned sets = fewest; sets < fewest + CACHES_LEVELS; sets++)
         for (unsigned ways = 1; ways <= job->ways; ways++)
             sample_error_add(&job->sample.error,
-                             job->scale * (double)misses_of_all(job->caches, sets, ways),
+                             job->scale * (double)misses_of_all(job->groups[0], sets, ways),
                              (double)misses_of_all(exact, sets, ways), (double)sum.touches);
     job->sample.error.references = sum.references;
     caches_free(exact);
@@ -109,34 +141,62 @@ static bool feed_shape(void *argument, const struct references *references)
     return shape_cache_feed(job->cache, references);
 }
 
+/* Simulators that share the sets. False when memory is short. */
+static bool make_groups(const struct simulate_options *options, struct block_job *job,
+                        struct caches_options whole, struct simulations *simulations)
+{
+    unsigned most = 1U << whole.fewest_sets_log2;
+    most = most < GROUPS_MOST ? most : GROUPS_MOST;
+    job->group_count = options->jobs < most ? options->jobs : most;
+    for (unsigned group = 0; group < job->group_count; group++) {
+        struct caches_options part = whole;
+        part.slices = slices_of_group(group, job->group_count, whole.fewest_sets_log2);
+        job->groups[group] = caches_new(&part);
+        if (!job->groups[group])
+            return false;
+        simulations_add(simulations, feed_caches, job->groups[group]);
+    }
+    return true;
+}
+
+/* One simulator, which may be of a sample. False when memory is short. */
+static bool make_sample(const struct simulate_options *options, struct block_job *job,
+                        struct caches_options whole, struct simulations *simulations)
+{
+    struct caches_options part = whole;
+    if (options->sampled)
+        part.slices = choose_slices(options->slices);
+    job->groups[0] = caches_new(&part);
+    job->group_count = 1;
+    job->sample = (struct sample){
+        .feed = feed_caches,
+        .compare = compare,
+        .job = job,
+        .sampled = job->groups[0],
+        .exact = options->sampled ? caches_new(&whole) : NULL,
+        .left = options->error_over,
+    };
+    simulations_add(simulations, sample_feed, &job->sample);
+    return job->groups[0] && (job->sample.exact || !options->sampled);
+}
+
 /* whole: the caches, where nothing is sampled. causes: with an LRU stack. */
 static bool make_block_job(const struct simulate_options *options, struct block_job *job,
                            struct caches_options whole, bool causes,
                            struct simulations *simulations)
 {
-    struct caches_options part = whole;
-    if (options->sampled)
-        part.slices = choose_slices(options->slices);
     job->block_bytes = whole.block_bytes;
     job->ways = whole.ways;
     job->fewest_sets_log2 = whole.fewest_sets_log2;
     job->scale = options->sampled ? (double)CACHES_SLICES / options->slices : 1;
-    job->caches = caches_new(&part);
-    job->sample = (struct sample){
-        .feed = feed_caches,
-        .compare = compare,
-        .job = job,
-        .sampled = job->caches,
-        .exact = options->sampled ? caches_new(&whole) : NULL,
-        .left = options->error_over,
-    };
     if (causes) {
         struct pages_options blocks = {whole.block_bytes, false};
         job->blocks = pages_new(&blocks);
         simulations_add(simulations, feed_blocks, job);
     }
-    simulations_add(simulations, sample_feed, &job->sample);
-    return job->caches && (job->sample.exact || !options->sampled) && (job->blocks || !causes);
+    bool made = options->jobs > 0 ? make_groups(options, job, whole, simulations)
+                                  : make_sample(options, job, whole, simulations);
+    return made && (job->blocks || !causes);
 }
 
 /* Sums up what fully associative caches of every size miss beyond cold misses. */
@@ -189,7 +249,7 @@ static void put_cache(struct json *json, const struct block_job *job, unsigned s
 {
     uint64_t of_class[REFERENCE_CLASSES], misses = 0;
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
-        of_class[class] = scaled(job, caches_misses(job->caches, sets_log2, ways, class));
+        of_class[class] = scaled(job, misses_of_class(job, sets_log2, ways, class));
         misses += of_class[class];
     }
     uint64_t blocks = (uint64_t)ways << sets_log2;
@@ -199,7 +259,7 @@ static void put_cache(struct json *json, const struct block_job *job, unsigned s
     json_number(json, "ways", ways);
     json_number(json, "bytes", blocks * job->block_bytes);
     json_number(json, "misses", misses);
-    json_number(json, "write_backs", scaled(job, caches_write_backs(job->caches, sets_log2, ways)));
+    json_number(json, "write_backs", scaled(job, write_backs_of(job, sets_log2, ways)));
     put_causes(json, job, blocks, misses);
     put_misses_by_class(json, of_class);
     json_close(json);
@@ -208,7 +268,7 @@ static void put_cache(struct json *json, const struct block_job *job, unsigned s
 static void put_block(struct json *json, const struct block_job *job,
                       const struct simulate_options *options)
 {
-    struct class_totals totals = totals_of(job->caches);
+    struct class_totals totals = totals_of(job->groups[0]);
     json_open(json, NULL);
     json_number(json, "block", job->block_bytes);
     json_number(json, "touches", class_totals_sum(&totals).touches);
@@ -431,7 +491,7 @@ static void put_jobs(struct json *json, const char *key, const char *schema,
                      const struct block_job *list, size_t count,
                      const struct simulate_options *options, const struct reference_source *source)
 {
-    struct class_totals totals = totals_of(list[0].caches);
+    struct class_totals totals = totals_of(list[0].groups[0]);
     json_open(json, key);
     put_head(json, schema, &totals, source);
     json_open_list(json, "blocks");
@@ -542,8 +602,9 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
 
 static const char *finish_job(struct block_job *job)
 {
-    if (caches_error(job->caches))
-        return caches_error(job->caches);
+    for (unsigned group = 0; group < job->group_count; group++)
+        if (caches_error(job->groups[group]))
+            return caches_error(job->groups[group]);
     if (job->sample.exact)
         compare(job);
     if (job->blocks && pages_error(job->blocks))

@@ -173,6 +173,26 @@ struct page_jobs *page_jobs_make(const struct simulate_options *options,
     return jobs;
 }
 
+void page_jobs_keep_first_touches(struct page_jobs *jobs)
+{
+    for (size_t i = 0; i < jobs->options->page_size_count; i++)
+        pages_keep_first_touches(jobs->list[i].pages);
+}
+
+const char *page_jobs_join(struct page_jobs *jobs, struct page_jobs *later)
+{
+    for (size_t i = 0; i < jobs->options->page_size_count; i++) {
+        struct pages *pages = later->list[i].pages;
+        if (pages_error(pages))
+            return pages_error(pages);
+        if (!pages_join(jobs->list[i].pages, pages))
+            return "memory is short";
+        pages_free(pages);
+    }
+    free(later);
+    return NULL;
+}
+
 /* What keeps a job from having a result; NULL when nothing does. */
 static const char *failure_of(struct page_job *job)
 {

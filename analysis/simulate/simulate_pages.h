@@ -15,6 +15,11 @@ struct page_jobs;
  * program ends. Returns NULL when memory is short. */
 struct page_jobs *page_jobs_make(const struct simulate_options *options,
                                  struct simulations *simulations);
+/* Of a later part of a stream, that page_jobs_join() is to take in, before anything is fed. */
+void page_jobs_keep_first_touches(struct page_jobs *jobs);
+/* Takes in the jobs of the part behind, which are of no more use then. Returns as
+ * page_jobs_finish(). */
+const char *page_jobs_join(struct page_jobs *jobs, struct page_jobs *later);
 /* To be called once the stream has ended. Returns NULL, or one line that says why there is no
  * result. */
 const char *page_jobs_finish(struct page_jobs *jobs);

@@ -523,6 +523,9 @@ static void test_seeking_goes_on_where_a_straight_reading_would_be(void **state)
         assert_int_equal(trace_reader_totals(reader)->references, model.references);
     }
     assert_int_equal(trace_reader_seek(reader, model.references), -1);
+    uint64_t references;
+    assert_int_equal(trace_reader_count(reader, &references), 0);
+    assert_int_equal(references, model.references);
     trace_reader_close(reader);
     close(fd);
     free(model.items);

@@ -187,6 +187,29 @@ int trace_reader_next(struct trace_reader *reader, struct trace_batch *batch)
 
 /* Seeking. */
 
+/* Reads the head of a chunk. Returns 1, 0 where no sound one is, -1 on failure. */
+static int read_head_at(struct trace_reader *reader, uint64_t offset, struct chunk_header *header)
+{
+    ssize_t got = pread(reader->fd, header, sizeof *header, (off_t)offset);
+    if (got < 0)
+        return reader_fail(reader, offset, "cannot be sought: %s", strerror(errno));
+    return got == (ssize_t)sizeof *header && header->magic == TRACE_CHUNK_MAGIC &&
+           header->header_hash == XXH3_64bits(header, offsetof(struct chunk_header, header_hash));
+}
+
+int trace_reader_count(struct trace_reader *reader, uint64_t *references)
+{
+    struct chunk_header header;
+    uint64_t offset = reader->data_offset;
+    int status;
+    *references = 0;
+    while ((status = read_head_at(reader, offset, &header)) > 0 && header.type == CHUNK_DATA) {
+        *references = header.start.references + header.added.references;
+        offset += sizeof header + header.payload_bytes;
+    }
+    return status < 0 ? -1 : 0;
+}
+
 /* The file's data chunk that holds a reference, found by going from header to header. */
 int trace_reader_seek(struct trace_reader *reader, uint64_t reference)
 {
@@ -194,11 +217,10 @@ int trace_reader_seek(struct trace_reader *reader, uint64_t reference)
     uint64_t offset = reader->data_offset, found = 0;
     reader->error[0] = 0;
     while (true) {
-        ssize_t got = pread(reader->fd, &header, sizeof header, (off_t)offset);
-        if (got < 0)
-            return reader_fail(reader, offset, "cannot be sought: %s", strerror(errno));
-        if (got < (ssize_t)sizeof header || header.magic != TRACE_CHUNK_MAGIC ||
-            header.header_hash != XXH3_64bits(&header, offsetof(struct chunk_header, header_hash)))
+        int status = read_head_at(reader, offset, &header);
+        if (status < 0)
+            return -1;
+        if (status == 0)
             return reader_fail(reader, offset,
                                "no chunk with reference %" PRIu64 " before the damage", reference);
         if (header.type == CHUNK_END)

@@ -34,6 +34,10 @@ int trace_reader_next(struct trace_reader *reader, struct trace_batch *batch);
  * precede it as events. Returns 0, or -1 with trace_reader_error(). */
 int trace_reader_seek(struct trace_reader *reader, uint64_t reference);
 
+/* How many references there are up to the end or to a damaged head, as the last head before says.
+ * Needs a seekable fd; where the reader stands does not change. Returns as trace_reader_seek(). */
+int trace_reader_count(struct trace_reader *reader, uint64_t *references);
+
 /* What trace_writer_open() was told. */
 const char *trace_reader_description(const struct trace_reader *reader);
 

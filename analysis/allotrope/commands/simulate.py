@@ -50,6 +50,12 @@ def common_options(command: Any) -> Any:
         output_options(RESULTS),
         click.option("--threads", type=int, help="default: the processors online"),
         click.option(
+            "--jobs",
+            type=int,
+            metavar="N",
+            help="N threads, among which each size is shared out; the result is the same",
+        ),
+        click.option(
             "--error-over",
             type=int,
             metavar="N",

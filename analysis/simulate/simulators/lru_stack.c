@@ -70,6 +70,7 @@ void lru_stack_free(struct lru_stack *stack)
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
         free(stack->of_class[class].of_distance);
     recency_free(&stack->behind);
+    free(stack->first_touches);
     free(stack->table);
     free(stack);
 }
@@ -77,15 +78,6 @@ void lru_stack_free(struct lru_stack *stack)
 size_t lru_stack_units(const struct lru_stack *stack)
 {
     return stack->known;
-}
-
-/* The entry of `unit`, or the free one where it belongs. */
-static inline struct entry *find(const struct lru_stack *stack, uint64_t unit)
-{
-    size_t at = home_of(stack, unit);
-    while (stack->table[at].unit != unit && stack->table[at].unit != NO_UNIT)
-        at = (at + 1) & (stack->table_size - 1);
-    return &stack->table[at];
 }
 
 /* Moves everything into a table of `size`, and finds the entries of those in front again. */
@@ -100,12 +92,13 @@ static bool rebuild_table(struct lru_stack *stack, size_t size)
     stack->table_size = size;
     for (size_t i = 0; i < old_size; i++)
         if (old[i].unit != NO_UNIT)
-            *find(stack, old[i].unit) = old[i];
+            *find_entry(stack, old[i].unit) = old[i];
     free(old);
     for (unsigned slot = 0; slot < FRONT; slot++)
-        stack->entry_of_slot[slot] = (uint32_t)(find(stack, stack->unit_of_slot[slot]) - table);
+        stack->entry_of_slot[slot] =
+            (uint32_t)(find_entry(stack, stack->unit_of_slot[slot]) - table);
     for (unsigned slot = 0; slot < MIDDLE; slot++)
-        stack->entry_of_middle[slot] = (uint32_t)(find(stack, stack->middle[slot]) - table);
+        stack->entry_of_middle[slot] = (uint32_t)(find_entry(stack, stack->middle[slot]) - table);
     return true;
 }
 
@@ -132,6 +125,15 @@ static bool close_gaps(struct lru_stack *stack)
 bool lru_histogram_reach(struct lru_histogram *histogram, size_t distance)
 {
     return counts_reach(&histogram->of_distance, &histogram->length, 4 * FRONT, distance);
+}
+
+bool lru_histogram_add_distances(struct lru_histogram *sum, const struct lru_histogram *more)
+{
+    if (!lru_histogram_reach(sum, more->length - 1))
+        return false;
+    for (size_t distance = 0; distance < more->length; distance++)
+        sum->of_distance[distance] += more->of_distance[distance];
+    return true;
 }
 
 /* Runs touches through the front. Counts the distances of those found there and lists the
@@ -185,13 +187,26 @@ static inline unsigned least_recent(const struct lru_stack *stack)
     return slot;
 }
 
-/* A unit that neither front nor middle has: counts its distance, or that it is cold, and takes
- * it from behind. Returns its entry, NULL when memory is short. */
-static struct entry *take_from_behind(struct lru_stack *stack, uint64_t touch)
+void lru_stack_keep_first_touches(struct lru_stack *stack)
+{
+    stack->keeps_first = true;
+}
+
+static bool keep_first_touch(struct lru_stack *stack, uint64_t touch)
+{
+    if (!counts_reach(&stack->first_touches, &stack->first_capacity, FRONT, stack->known))
+        return false;
+    stack->first_touches[stack->known] = touch;
+    return true;
+}
+
+struct entry *lru_stack_take_from_behind(struct lru_stack *stack, uint64_t touch, size_t since)
 {
     struct lru_histogram *histogram = &stack->of_class[touch_class(touch)];
-    struct entry *entry = find(stack, touch_unit(touch));
+    struct entry *entry = find_entry(stack, touch_unit(touch));
     if (entry->unit == NO_UNIT) {
+        if (stack->keeps_first && !keep_first_touch(stack, touch))
+            return NULL;
         entry->unit = touch_unit(touch);
         stack->known++;
         histogram->cold++;
@@ -199,7 +214,7 @@ static struct entry *take_from_behind(struct lru_stack *stack, uint64_t touch)
     }
     struct recency *behind = &stack->behind;
     size_t later = behind->marks - recency_before(behind, entry->left) - 1;
-    size_t distance = stack->in_front + stack->in_middle + later;
+    size_t distance = since + later;
     if (!lru_histogram_reach(histogram, distance))
         return NULL;
     histogram->of_distance[distance]++;
@@ -210,7 +225,8 @@ static struct entry *take_from_behind(struct lru_stack *stack, uint64_t touch)
 
 bool lru_stack_bring(struct lru_stack *stack, struct absent absent, unsigned oldest)
 {
-    struct entry *entry = take_from_behind(stack, absent.touch);
+    size_t since = stack->in_front + stack->in_middle;
+    struct entry *entry = lru_stack_take_from_behind(stack, absent.touch, since);
     if (!entry)
         return false;
     if (stack->in_front < FRONT) {
@@ -240,8 +256,7 @@ static uint32_t renumber(uint32_t *stamps, unsigned count)
     return count;
 }
 
-/* Room for a batch in the table, in the row of marks and in the stamps. */
-static bool prepare(struct lru_stack *stack)
+bool lru_stack_prepare(struct lru_stack *stack)
 {
     if (stack->table_size < 2 * (stack->known + TOUCH_CAPACITY) &&
         !rebuild_table(stack, 2 * stack->table_size))
@@ -257,7 +272,7 @@ static bool prepare(struct lru_stack *stack)
 
 bool lru_stack_touch(struct lru_stack *stack, const uint64_t *touches, size_t count)
 {
-    if (!prepare(stack))
+    if (!lru_stack_prepare(stack))
         return false;
     if (dispatch_avx512())
         return lru_stack_touch_avx512(stack, touches, count);
@@ -306,14 +321,19 @@ static void retire(struct lru_stack *stack, uint32_t *stamps, const uint32_t *en
     }
 }
 
-bool lru_stack_forget(struct lru_stack *stack, bool (*keep)(uint64_t unit, uint64_t argument),
-                      uint64_t argument)
+void lru_stack_send_all_behind(struct lru_stack *stack)
 {
-    if (!prepare(stack))
-        return false;
     retire(stack, stack->middle_stamps, stack->entry_of_middle, MIDDLE, stack->in_middle);
     retire(stack, stack->front_stamps, stack->entry_of_slot, FRONT, stack->in_front);
     empty_slots(stack);
+}
+
+bool lru_stack_forget(struct lru_stack *stack, bool (*keep)(uint64_t unit, uint64_t argument),
+                      uint64_t argument)
+{
+    if (!lru_stack_prepare(stack))
+        return false;
+    lru_stack_send_all_behind(stack);
     for (size_t i = 0; i < stack->table_size; i++) {
         struct entry *entry = &stack->table[i];
         if (entry->unit != NO_UNIT && !keep(entry->unit, argument)) {

@@ -23,6 +23,8 @@ struct lru_histogram {
 
 /* Makes room for `distance`. Returns false when memory is short. */
 bool lru_histogram_reach(struct lru_histogram *histogram, size_t distance);
+/* Adds what `more` has counted at each distance, cold touches left out. Returns as above. */
+bool lru_histogram_add_distances(struct lru_histogram *sum, const struct lru_histogram *more);
 
 struct lru_stack;
 
@@ -39,6 +41,14 @@ bool lru_stack_touch(struct lru_stack *stack, const uint64_t *touches, size_t co
 const struct lru_histogram *lru_stack_histogram(struct lru_stack *stack, unsigned class);
 /* Empties all histograms; the stack stays as it is. */
 void lru_stack_clear_histograms(struct lru_stack *stack);
+
+/* To be called before the first touch, of a stack that lru_stack_join() is to take in. */
+void lru_stack_keep_first_touches(struct lru_stack *stack);
+/* Takes in a stack that began empty and took the touches behind those of `stack`, which then is as
+ * if it had taken them itself; `later` is to be freed and nothing else. The histograms are the same
+ * too but for distance 0: where a part begins, touches_take() leaves out no touch. Returns false
+ * when memory is short; neither is then of any more use. */
+bool lru_stack_join(struct lru_stack *stack, struct lru_stack *later);
 
 /* Units touched so far and not forgotten. */
 size_t lru_stack_units(const struct lru_stack *stack);

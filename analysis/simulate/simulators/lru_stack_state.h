@@ -4,6 +4,7 @@
  *
  *     lru_stack.c           the stack, with scalar instructions
  *     lru_stack_avx512.c    its front and middle in vector registers
+ *     lru_stack_join.c      two stacks of successive parts of a stream, made one
  */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_STATE_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_STATE_H
@@ -49,6 +50,9 @@ struct lru_stack {
     size_t table_size;
     size_t known;
     struct recency behind;
+    bool keeps_first;
+    uint64_t *first_touches; /* [known], where they are kept: of each unit, in their order */
+    size_t first_capacity;
     struct absent absent[TOUCH_CAPACITY];
 };
 
@@ -56,12 +60,31 @@ struct lru_stack {
  * False when memory is short. */
 bool lru_stack_bring(struct lru_stack *stack, struct absent absent, unsigned oldest);
 
+/* A unit that neither front nor middle has: counts its distance, or that it is cold, and takes it
+ * out of the row. since: units that are not in the row, all touched after those that are. Returns
+ * its entry, NULL when memory is short. */
+struct entry *lru_stack_take_from_behind(struct lru_stack *stack, uint64_t touch, size_t since);
+
+/* Room for TOUCH_CAPACITY touches in the table, in the row of marks and in the stamps. */
+bool lru_stack_prepare(struct lru_stack *stack);
+/* Empties front and middle; needs room for all that is there. */
+void lru_stack_send_all_behind(struct lru_stack *stack);
+
 /* lru_stack_avx512.c: as lru_stack_touch(), where there is room for the batch. */
 bool lru_stack_touch_avx512(struct lru_stack *stack, const uint64_t *touches, size_t count);
 
 static inline size_t home_of(const struct lru_stack *stack, uint64_t unit)
 {
     return unit * 0x9e3779b97f4a7c15ULL >> 20 & (stack->table_size - 1);
+}
+
+/* The entry of `unit`, or the free one where it belongs; valid until the table is rebuilt. */
+static inline struct entry *find_entry(const struct lru_stack *stack, uint64_t unit)
+{
+    size_t at = home_of(stack, unit);
+    while (stack->table[at].unit != unit && stack->table[at].unit != NO_UNIT)
+        at = (at + 1) & (stack->table_size - 1);
+    return &stack->table[at];
 }
 
 /* Puts the unit that stood in front in `slot` into the middle, in `place`. */

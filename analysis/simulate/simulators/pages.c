@@ -132,6 +132,17 @@ bool pages_feed(struct pages *pages, const struct references *references)
     return !pages->error;
 }
 
+void pages_keep_first_touches(struct pages *pages)
+{
+    lru_stack_keep_first_touches(pages->stack);
+}
+
+bool pages_join(struct pages *pages, struct pages *later)
+{
+    touches_join(&pages->source, &later->source);
+    return lru_stack_join(pages->stack, later->stack);
+}
+
 const struct lru_histogram *pages_histogram(struct pages *pages, unsigned class)
 {
     if (pages->halvings == 0)
@@ -144,13 +155,11 @@ bool pages_sum_histograms(struct pages *pages, struct lru_histogram *sum)
     *sum = (struct lru_histogram){0};
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         const struct lru_histogram *one = pages_histogram(pages, class);
-        if (!one || !lru_histogram_reach(sum, one->length - 1)) {
+        if (!one || !lru_histogram_add_distances(sum, one)) {
             free(sum->of_distance);
             return false;
         }
         sum->cold += one->cold;
-        for (size_t distance = 0; distance < one->length; distance++)
-            sum->of_distance[distance] += one->of_distance[distance];
     }
     return true;
 }

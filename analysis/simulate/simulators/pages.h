@@ -42,6 +42,13 @@ bool pages_feed(struct pages *pages, const struct references *references);
 /* NULL while all is well. The text belongs to the simulator. */
 const char *pages_error(const struct pages *pages);
 
+/* To be called before anything is fed, of a simulator that pages_join() is to take in. */
+void pages_keep_first_touches(struct pages *pages);
+/* Takes in one that was fed what comes behind what `pages` was fed, which then is as if it had been
+ * fed all. Both are of one page size, not sampled and without error; `later` is to be freed and
+ * nothing else. Returns false when memory is short. */
+bool pages_join(struct pages *pages, struct pages *later);
+
 /* Cold touches and touches at each distance, of one class. A memory of F frames has the sum of
  * the touches at distances from F on as its replacement faults. Distance 0 lacks touches of the
  * page touched last, which fault in no memory. Returns NULL when memory is short. The histogram

@@ -73,3 +73,23 @@ size_t touches_take(struct touch_source *source, const struct references *refere
         return touches_take_avx512(source, references, position, touches);
     return touches_take_scalar(source, references, position, touches, TOUCH_CAPACITY);
 }
+
+void touches_join(struct touch_source *source, const struct touch_source *later)
+{
+    for (unsigned i = 0; i < later->class_count; i++) {
+        uint8_t class = later->classes[i];
+        const struct reference_totals *more = &later->of_class[class];
+        struct reference_totals *totals = &source->of_class[class];
+        if (totals->references == 0 && class != 0)
+            source->classes[source->class_count++] = class;
+        totals->references += more->references;
+        totals->stores += more->stores;
+        totals->touches += more->touches;
+    }
+    if (later->last_unit == UINT64_MAX)
+        return;
+    source->last_unit = later->last_unit;
+    source->last_was_store = later->last_was_store;
+    if (later->largest_unit > source->largest_unit)
+        source->largest_unit = later->largest_unit;
+}

@@ -63,4 +63,8 @@ void touches_init(struct touch_source *source, uint64_t unit_bytes, bool keep_st
 size_t touches_take(struct touch_source *source, const struct references *references,
                     size_t *position, uint64_t *touches);
 
+/* Makes of `source` what it would be, had it also converted what `later` has, which began afresh
+ * behind it. */
+void touches_join(struct touch_source *source, const struct touch_source *later);
+
 #endif

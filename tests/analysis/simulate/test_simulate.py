@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -360,6 +360,16 @@ SHAPE = ["--shape", "64:64:8"]
         (["pages", "/dev/null"], ["/dev/null", "no references"]),
         (["pages", "--count", "0", "FILE"], ["--count", '"0"']),
         (["pages", "--threads", "0", "FILE"], ["--threads", '"0"']),
+        (["pages", "--jobs", "0", "FILE"], ["--jobs", '"0"', "1 to 256"]),
+        (["pages", "--jobs", "2", "FILE"], ["--jobs", "lackey's text"]),
+        (["pages", "--jobs", "2", "--threads", "2", "FILE"], ["--jobs", "--threads"]),
+        (["pages", "--jobs", "2", "--sample", "FILE"], ["--jobs", "--sample"]),
+        (["caches", "--jobs", "2", "--sample", "8", "FILE"], ["--jobs", "--sample"]),
+        (["pages", "--jobs", "2", "--region", "heap", "FILE"], ["--jobs", "--region"]),
+        (
+            ["pages", "--jobs", "2", "--count", "9", "--references", "5:", "FILE"],
+            ["--jobs", "--count"],
+        ),
         (["caches", "--sample", "0", "FILE"], ["--sample", '"0"']),
         (["pages", __file__], ["line 1 ", "SPDX"]),
     ],
@@ -552,6 +562,168 @@ def threaded_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = command.run(*words)
         assert done.returncode == 0, done.stderr
     return start
+
+
+SEVERAL_JOBS = ["1", "2", "3", "7"]
+
+
+def outcome(trace: Path, *options: str) -> tuple[int, bytes, bytes]:
+    """Of pages small and large: status, result and messages, to the byte."""
+    program = [str(BUILD / "allotrope-simulate"), "pages", "--page-size", "64,4096"]
+    done = subprocess.run([*program, *options, str(trace)], capture_output=True, timeout=HANG)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("jobs", SEVERAL_JOBS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--count", "1"],
+        ["--count", "123457"],
+        ["--references", "1001:190003"],
+        ["--references", "5:6"],
+        ["--references", "99999999:"],
+        ["--thread", "2,3"],
+        ["--thread", "77"],
+        ["--class", "allocator"],
+        ["--class", "mark"],
+        ["--function", "mem*", "--function", "malloc"],
+        ["--function", "nowhere*"],
+        ["--references", "190000:", "--class", "program,allocator", "--thread", "1"],
+    ],
+)
+def test_jobs_change_no_byte(threaded_trace: Path, jobs: str, options: list[str]) -> None:
+    assert outcome(threaded_trace, "--jobs", jobs, *options) == outcome(threaded_trace, *options)
+
+
+@pytest.mark.parametrize("jobs", [*SEVERAL_JOBS, "256"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["caches"],
+        ["caches", "--block", "16:1,64:8", "--no-causes", "--count", "123457"],
+        ["caches", "--block", "4096:4", "--region", "heap", "--shape", "zen5-l1d"],
+        ["tlb", "--tlb", "4K:4,2M", "--class", "allocator"],
+    ],
+)
+def test_jobs_change_no_byte_of_caches(threaded_trace: Path, jobs: str, words: list[str]) -> None:
+    program = [str(BUILD / "allotrope-simulate"), *words, str(threaded_trace)]
+    serial = subprocess.run(program, capture_output=True, check=True)
+    shared = subprocess.run([*program, "--jobs", jobs], capture_output=True, check=True)
+    assert (shared.stdout, shared.stderr) == (serial.stdout, serial.stderr)
+
+
+def test_threads_are_seen_that_meet_between_parts(threaded_trace: Path) -> None:
+    """The last part begins where another thread does, which is the only one in it."""
+    jobs = 256
+    threads = [row["thread"] for row in dumped(threaded_trace)]
+    begins = next(i for i, thread in enumerate(threads) if thread != threads[0])
+    count = -(-begins * jobs // (jobs - 1))
+    assert len(set(threads[begins:count])) == 1
+    serial = outcome(threaded_trace, "--count", str(count))
+    assert json.loads(serial[1])["threaded"] is True
+    assert outcome(threaded_trace, "--jobs", str(jobs), "--count", str(count)) == serial
+
+
+def test_the_command_takes_jobs(command: Command, threaded_trace: Path) -> None:
+    trace = str(threaded_trace)
+    assert simulate(command, "pages", "--jobs", "2", trace) == simulate(command, "pages", trace)
+
+
+def test_jobs_need_a_file_that_can_be_sought(trace: Path) -> None:
+    program = [str(BUILD / "allotrope-simulate"), "pages", "--jobs", "2"]
+    for path in ("-", "/dev/stdin"):
+        piped = subprocess.run([*program, path], input=trace.read_bytes(), capture_output=True)
+        assert piped.returncode == 2 and piped.stdout == b""
+        assert piped.stderr.count(b"\n") == 1 and b"standard input and pipes" in piped.stderr
+
+
+@pytest.fixture(scope="module")
+def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of several chunks."""
+    path = tmp_path_factory.mktemp("long") / "churning.alt"
+    program = [str(BUILD / "tests/trace/churning"), "150000"]
+    subprocess.run([*RECORDER, "-o", str(path), "--", *program], env=PLAIN_ENVIRONMENT, check=True)
+    assert len(chunks(path.read_bytes())) > 4
+    return path
+
+
+def chunks(trace: bytes) -> list[slice]:
+    """Where a trace's chunks are: its description, some of data, the end."""
+    head = int.from_bytes(trace[12:16], "little")
+    found, start = [], 16
+    while start + head <= len(trace):
+        end = start + head + int.from_bytes(trace[start + 16 : start + 24], "little")
+        found.append(slice(start, end))
+        start = end
+    return found
+
+
+def cut_in_a_chunk(trace: bytes) -> bytes:
+    return trace[: chunks(trace)[2].start + 1000]
+
+
+def cut_between_chunks(trace: bytes) -> bytes:
+    return trace[: chunks(trace)[3].start]
+
+
+def cut_at_the_end(trace: bytes) -> bytes:
+    return trace[:-200]
+
+
+def with_more_behind(trace: bytes) -> bytes:
+    return trace + b"more"
+
+
+def without_a_chunk(trace: bytes) -> bytes:
+    lost = chunks(trace)[2]
+    return trace[: lost.start] + trace[lost.stop :]
+
+
+def with_a_damaged_head(trace: bytes) -> bytes:
+    return damaged(trace, chunks(trace)[2].start + 40)
+
+
+def with_a_damaged_chunk(trace: bytes) -> bytes:
+    return damaged(trace, chunks(trace)[2].stop - 100)
+
+
+def with_a_damaged_first_chunk(trace: bytes) -> bytes:
+    return damaged(trace, chunks(trace)[1].stop - 100)
+
+
+def damaged(trace: bytes, place: int) -> bytes:
+    return trace[:place] + bytes([trace[place] ^ 1]) + trace[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        bytes,
+        cut_in_a_chunk,
+        cut_between_chunks,
+        cut_at_the_end,
+        with_more_behind,
+        without_a_chunk,
+        with_a_damaged_head,
+        with_a_damaged_chunk,
+        with_a_damaged_first_chunk,
+    ],
+)
+def test_jobs_change_no_byte_of_a_long_or_damaged_trace(
+    long_trace: Path, harm: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path, whole = tmp_path / "trace.alt", long_trace.read_bytes()
+    path.write_bytes(harm(whole))
+    head = chunks(whole)[1].start
+    first_chunk = int.from_bytes(whole[head + 136 : head + 144], "little")
+    in_two_chunks = ["--count", str(2 * first_chunk)]
+    for more in ([], ["--count", "5000001"], ["--references", "100:8000000"], in_two_chunks):
+        options = ["--page-size", "4096", *more]
+        serial = outcome(path, *options)
+        for jobs in ("2", "7"):
+            assert outcome(path, "--jobs", jobs, *options) == serial
 
 
 def plain(rows: list[dict[str, str]]) -> list[Reference]:

@@ -149,6 +149,129 @@ static void test_distances_stay_exact_when_stamps_are_renumbered(void **unused)
     stream_free(&stream);
 }
 
+/* Cuts a stream at random into parts, some of which may be empty. cuts: room for parts + 1. */
+static void cut(size_t count, unsigned parts, uint64_t *random, size_t *cuts)
+{
+    cuts[0] = 0;
+    for (unsigned i = 1; i < parts; i++) {
+        *random = *random * 6364136223846793005ULL + 1442695040888963407ULL;
+        size_t place = (*random >> 33) % (count + 1);
+        unsigned at = i;
+        for (; cuts[at - 1] > place; at--)
+            cuts[at] = cuts[at - 1];
+        cuts[at] = place;
+    }
+    cuts[parts] = count;
+}
+
+static struct pages *run_part(const struct stream *stream, size_t start, size_t end,
+                              uint64_t page_bytes)
+{
+    struct pages_options options = {page_bytes, false};
+    struct pages *pages = pages_new(&options);
+    assert_non_null(pages);
+    pages_keep_first_touches(pages);
+    struct references batch = stream_batch(stream, start, end - start);
+    assert_true(pages_feed(pages, &batch));
+    return pages;
+}
+
+static void join(struct pages *pages, struct pages *later)
+{
+    assert_true(pages_join(pages, later));
+    pages_free(later);
+}
+
+/* All parts but the last, which is fed to what was joined. From the left one by one, and with every
+ * second part joined to that before it first. */
+static struct pages *run_parts(const struct stream *stream, uint64_t page_bytes, const size_t *cuts,
+                               unsigned parts, bool in_pairs)
+{
+    struct pages *pages = run_part(stream, 0, 0, page_bytes);
+    for (unsigned i = 0; i + 1 < parts; i++) {
+        struct pages *part = run_part(stream, cuts[i], cuts[i + 1], page_bytes);
+        if (in_pairs && i + 2 < parts) {
+            i++;
+            join(part, run_part(stream, cuts[i], cuts[i + 1], page_bytes));
+        }
+        join(pages, part);
+    }
+    struct references rest = stream_batch(stream, cuts[parts - 1], stream->count);
+    assert_true(pages_feed(pages, &rest));
+    return pages;
+}
+
+static void check_parts(unsigned number, size_t count, uint64_t page_bytes)
+{
+    static const unsigned parts[] = {1, 2, 3, 7};
+    struct stream stream = stream_make(number, count);
+    struct naive naive = naive_run(&stream, page_bytes);
+    uint64_t random = number;
+    for (unsigned i = 0; i < 4 * sizeof parts / sizeof *parts; i++) {
+        size_t cuts[8];
+        cut(count, parts[i / 4], &random, cuts);
+        dispatch_allow_avx512(i % 2);
+        struct pages *pages = run_parts(&stream, page_bytes, cuts, parts[i / 4], i / 2 % 2);
+        compare(pages, &naive);
+        pages_free(pages);
+    }
+    naive_free(&naive);
+    stream_free(&stream);
+}
+
+static void test_parts_joined_equal_the_whole(void **unused)
+{
+    (void)unused;
+    static const uint64_t page_bytes[] = {64, 4096, 1 << 21};
+    for (unsigned number = 0; number < STREAMS; number++)
+        for (size_t i = 0; i < sizeof page_bytes / sizeof *page_bytes; i++) {
+            check_parts(number, 5000, page_bytes[i]);
+            check_parts(number, 3, page_bytes[i]);
+        }
+}
+
+/* More units than the table and the row of marks have room for at first. */
+static void test_parts_of_many_units_equal_the_whole(void **unused)
+{
+    (void)unused;
+    check_parts(7, 100000, 4096);
+}
+
+/* Whoever has seen nothing knows of no last unit: an empty part changes nothing. */
+static void test_an_empty_part_changes_nothing(void **unused)
+{
+    (void)unused;
+    struct stream stream = stream_make(7, 2);
+    stream.reference[0] = stream.reference[1] = (struct reference){.address = 0x5000, .size = 8};
+    struct pages *pages = run_part(&stream, 0, 1, 4096);
+    join(pages, run_part(&stream, 1, 1, 4096));
+    join(pages, run_part(&stream, 1, 2, 4096));
+    const struct lru_histogram *histogram = pages_histogram(pages, 0);
+    assert_int_equal(histogram->cold, 1);
+    assert_int_equal(pages_class_totals(pages, 0).touches, 2);
+    for (size_t distance = 1; distance < histogram->length; distance++)
+        assert_int_equal(histogram->of_distance[distance], 0);
+    pages_free(pages);
+    stream_free(&stream);
+}
+
+/* A touch of the page that the first part touched last is no repeat behind another part. */
+static void test_what_follows_a_join_goes_on_behind_the_last_part(void **unused)
+{
+    (void)unused;
+    struct stream stream = stream_make(7, 3);
+    for (size_t i = 0; i < stream.count; i++)
+        stream.reference[i] = (struct reference){.address = i % 2 ? 0x9000 : 0x5000, .size = 8};
+    struct pages *pages = run_part(&stream, 0, 1, 4096);
+    join(pages, run_part(&stream, 1, 2, 4096));
+    struct references rest = stream_batch(&stream, 2, 1);
+    assert_true(pages_feed(pages, &rest));
+    assert_int_equal(pages_histogram(pages, 0)->cold, 2);
+    assert_int_equal(pages_histogram(pages, 0)->of_distance[1], 1);
+    pages_free(pages);
+    stream_free(&stream);
+}
+
 static bool keep_even(uint64_t unit, uint64_t argument)
 {
     return unit % 2 == argument;
@@ -251,6 +374,10 @@ int main(void)
         cmocka_unit_test(test_every_distance_equals_a_naive_stacks),
         cmocka_unit_test(test_distances_stay_exact_over_many_units),
         cmocka_unit_test_setup(test_distances_stay_exact_when_stamps_are_renumbered, allow_vectors),
+        cmocka_unit_test(test_parts_joined_equal_the_whole),
+        cmocka_unit_test(test_parts_of_many_units_equal_the_whole),
+        cmocka_unit_test(test_an_empty_part_changes_nothing),
+        cmocka_unit_test(test_what_follows_a_join_goes_on_behind_the_last_part),
         cmocka_unit_test_setup(test_forgotten_units_leave_the_others_in_order, allow_vectors),
         cmocka_unit_test(test_a_sample_comes_near_the_exact_curve),
         cmocka_unit_test(test_a_sample_of_few_pages_is_exact),

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * parts.h: one trace in parts of time, several at once, made one exactly.
+ *
+ * Each part is read by a reader of its own and simulated by a thread of its own, which begins with
+ * empty memories. What that gets wrong is put right when the parts are joined in their order
+ * (lru_stack_join.c).
+ */
+#ifndef ALLOTROPE_ANALYSIS_SIMULATE_PARTS_H
+#define ALLOTROPE_ANALYSIS_SIMULATE_PARTS_H
+
+#include "analysis/simulate/options.h"
+#include "analysis/simulate/reference_source.h"
+#include "analysis/simulate/simulate_pages.h"
+
+/* Simulates pages in options->jobs parts. first: the source of the first one, which no one has
+ * read; in the end it and the filter in `options` tell of all. Returns the jobs, finished, NULL
+ * when there is no result; *error is then one line that says why. Ends the program where the source
+ * cannot be read in parts. */
+struct page_jobs *parts_simulate(struct reference_source *first, struct simulate_options *options,
+                                 const char **error);
+
+#endif
