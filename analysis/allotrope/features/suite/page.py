@@ -150,10 +150,11 @@ def _per_program(document: Document, quantity: str) -> Figure:
             named.add(place)
     labels = [plain(name_of(entry)) for entry in entries]
     word = spread_word(entries[0]["comparison"]) if entries else "interval"
+    each = "value" if is_scan(document) else "program"
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
         title=_titles(document)[quantity],
-        caption=f"Median ratio to {document['baseline']} with its {word}, program by program; "
+        caption=f"Median ratio to {document['baseline']} with its {word}, {each} by {each}; "
         "left of 1 is less.",
         data=data,
         layout=ratio_layout(
