@@ -20,7 +20,8 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import jsonschema
 import pytest
 from allotrope.features.cluster import connection, worker
-from allotrope.features.suite.output import name_of, recommend_suite
+from allotrope.features.suite.output import recommend_suite
+from allotrope.features.suite.tables import name_of
 from allotrope.system.errors import UserError
 from conftest import Command
 from test_suite import SCHEMA

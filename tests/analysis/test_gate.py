@@ -27,6 +27,7 @@ from allotrope.features.suite.gate import judge_programs, suite_gate_lines
 from allotrope.statistics.intervals import Estimate
 from allotrope.system.errors import UserError
 from conftest import Command
+from made_up_suite import measured
 from under import OWN_MALLOC
 
 
@@ -315,6 +316,16 @@ class TestSuites:
         line = ["compare", "--from", "damaged.json", "--fail-if", "any.cpu > 1"]
         done = real.run(*line, cwd=tmp_path)
         assert done.returncode == 2 and "damaged.json is damaged: " in done.stderr
+
+    def test_a_bound_is_kept_by_little_memory_too(self) -> None:
+        """It is the user's own; that the difference is little is said."""
+        conditions = [parse_condition("any.memory > 5%")]
+        for base, word in ((1.5, ", below 1.0 MiB"), (15.0, "")):
+            programs = [measured("p", (base, 4 / 3 * base))]
+            judged = judge_programs(conditions, {"programs": programs})
+            assert suite_gate_lines(judged)[0] == (
+                f"p: fail if any.memory > 5% (mock): yes, failed: 1.333 [1.333, 1.333]{word}."
+            )
 
     def test_of_a_scan(self, real: Command) -> None:
         words = ["-a", "glibc", "-a", "bsd", "--warmup=0", "--rounds=9", "--vary=n=1,2"]

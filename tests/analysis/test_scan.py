@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 from allotrope.features.server.plan import ServerPlan
+from allotrope.features.suite.output import as_markdown, recommend_suite
 from allotrope.features.suite.scan import check_names, programs, read_varied
+from allotrope.features.suite.tables import legend, tables, value_rows
 from allotrope.system.errors import UserError
 from conftest import Command
+from made_up_suite import ROUNDS, made_up, measured
 from under import HANG, PYTHON, await_that
 
 
@@ -80,8 +83,118 @@ def test_a_scan_runs_here_and_is_written_as_a_suite(real: Command, tmp_path: Pat
     assert [one["name"] for one in document["programs"]] == ["n=1", "n=2"]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["json", "md", "trace"]
     table = (tmp_path / "md").read_text()
-    assert "| n=1 | 1.00 |\n| n=2 | 1.00 |" in table
+    row = re.compile(r"^\| (n=\d) \| glibc \| [\d.]+ \S+ \| baseline \| – \|$", re.MULTILINE)
+    assert row.findall(table) == ["n=1", "n=2"] * 2  # CPU and memory
+    assert "Geometric means" not in table
     assert "**Not decided:** " in table
+    assert document["varied"] == {"n": ["1", "2"]}
+
+
+VARIED = {"varied": {"n": ["1", "2", "3"]}}
+WIDE = [0.9, 1.1] * (ROUNDS // 2)
+
+
+class TestWords:
+    """A scan asks how ratios move with the value."""
+
+    def said(self, *of_values: dict[str, object]) -> str:
+        headline, *others = recommend_suite(made_up(of_values, **VARIED))
+        assert headline.title == "mock against glibc" and others == []
+        self.kind = headline.kind
+        return headline.text
+
+    def test_the_extremes_and_what_is_decided_where(self) -> None:
+        text = self.said(
+            measured("n=1", (1.5, 2.0), cpu=1.0),
+            measured("n=2", (1.5, 2.0), cpu=0.9),
+            measured("n=3", (2.0, 2.4), cpu=0.8),
+        )
+        assert text == (
+            "CPU from 0.800 [0.800, 0.800] at n=3 to 1.000 [1.000, 1.000] at n=1: the same within "
+            "2% at n=1, better at n=2 and n=3; memory from 1.200 [1.200, 1.200] at n=3 to 1.333 "
+            "[1.333, 1.333] at n=1: worse by less than 1.0 MiB at all 3 values."
+        )
+        assert self.kind == "choice"
+
+    def test_a_change_that_chance_may_have_made_is_not_called_one(self) -> None:
+        text = self.said(
+            measured("n=1", (9.0, 9.0), cpu=WIDE),
+            measured("n=2", (9.0, 9.0), cpu=[0.85, *WIDE[1:]]),
+        )
+        assert "not decided at both values (the two intervals overlap: that it changes" in text
+        assert text.endswith(
+            "; memory from 1.000 [1.000, 1.000] at n=1 to 1.000 [1.000, 1.000] at "
+            "n=1: the same within 2% at both values."
+        )
+        assert self.kind == "undecided"
+
+    def test_little_memory_is_no_choice(self) -> None:
+        self.said(measured("n=1", (1.5, 2.0)), measured("n=2", (1.5, 2.0)))
+        assert self.kind == "undecided"
+        self.said(measured("n=1", (1.5, 2.0)), measured("n=2", (15.0, 20.0)))
+        assert self.kind == "choice"
+
+    def test_one_value_has_no_extremes(self) -> None:
+        text = self.said(measured("n=1", (15.0, 20.0), cpu=0.8))
+        assert text == (
+            "CPU 0.800 [0.800, 0.800] at n=1: better; memory 1.333 [1.333, 1.333] at n=1: worse."
+        )
+
+    def test_many_values_are_counted(self) -> None:
+        text = self.said(*(measured(f"n={n}", (9.0, 9.0), cpu=0.9 if n else 1.1) for n in range(9)))
+        assert "worse at n=0, better at 8 values of 9" in text
+
+
+class TestTables:
+    def test_a_row_is_a_contender_at_a_value(self) -> None:
+        document = made_up(
+            [measured("n=1", (1.5, 2.0), cpu=0.8), measured("n=2", (9.0, 9.0), cpu=WIDE)], **VARIED
+        )
+        assert value_rows(document, "memory_bytes") == [
+            ["value", "allocator", "median", "ratio to glibc", "verdict"],
+            ["n=1", "glibc", "1.5 MiB", "baseline", "–"],
+            ["n=1", "mock", "2.0 MiB", "1.333 [1.333, 1.333]", "worse by less than 1.0 MiB"],
+            ["n=2", "glibc", "9.0 MiB", "baseline", "–"],
+            ["n=2", "mock", "9.0 MiB", "1.000 [1.000, 1.000]", "same"],
+        ]
+        verdicts = [row[4] for row in value_rows(document, "cpu_seconds")[1:]]
+        assert verdicts == ["–", "better", "–", "not decided"]
+        text = as_markdown(document)
+        assert "| n=1 | mock | 0.800 s | 0.800 [0.800, 0.800] | better |" in text
+        assert "**mock against glibc:** CPU from 0.800" in text
+        assert "Geometric" not in text and "mean" not in text
+        widest = max(
+            sum(max(map(len, column)) for column in zip(*one.rows)) + 2 * (len(one.rows[0]) - 1)
+            for one in tables(document)
+        )
+        assert widest <= 100
+
+    def test_a_value_without_figures_has_its_status(self) -> None:
+        failed = measured("n=2", (9.0, 9.0))
+        failed["comparison"]["results"][1] |= {"status": "failed", "cpu_seconds": None}
+        absent = measured("n=3", (9.0, 9.0)) | {"status": "failed", "comparison": None}
+        document = made_up([measured("n=1", (9.0, 9.0)), failed, absent], **VARIED)
+        assert value_rows(document, "cpu_seconds")[4:] == [
+            ["n=2", "mock", "–", "–", "failed"],
+            ["n=3", "–", "–", "–", "failed"],
+        ]
+
+    def test_too_few_rounds_have_a_range(self) -> None:
+        document = made_up([measured("n=1", (9.0, 9.0), rounds=3)], **VARIED)
+        assert "[99.5% interval]" in legend(made_up([measured("n=1", (9.0, 9.0))], **VARIED))[0]
+        assert "[range; an interval needs 9 rounds]" in legend(document)[0]
+
+
+def test_output_that_varies_names_the_remedy(real: Command, tmp_path: Path) -> None:
+    words = ["--rounds", "2", "--warmup", "0", "-a", "glibc", "-a", "bsd", "--vary", "n=1,2"]
+    done = real.run("compare", *words, "--shell", "echo $$ {n}", "--markdown", "-", cwd=tmp_path)
+    said = "**Not decided:** glibc counts in no program: the command's output differs from run to"
+    assert said in done.stdout
+    assert "say so with --check none or give --check a command that judges" in done.stdout
+    done = real.run("compare", *words, "--shell", "test {n} = 1 || echo $$", cwd=tmp_path)
+    assert "Left out: n=2: its output differs from run to run under glibc itself; --check none" in (
+        " ".join(done.stdout.split())
+    )
 
 
 def test_a_servers_commands_are_filled_too() -> None:
@@ -137,7 +250,11 @@ class TestBuilds:
             assert entry["comparison"]["command"] == ["{build}", number]
             assert [one["spec"] for one in entry["comparison"]["results"]] == ["old", "new"]
             assert [one["status"] for one in entry["comparison"]["results"]] == ["ok", "ok"]
-        assert "| program | old | new |" in (tmp_path / "md").read_text()
+        text = (tmp_path / "md").read_text()
+        assert "| value | allocator | median | ratio to old | verdict |" in text
+        assert text.count("| n=2 | new | ") == 2
+        for number in "12":
+            assert re.search(rf"n={number} +new +\d.* \d\.\d+ \[.*\] +not decided", done.stdout)
 
     def test_under_several_allocators(self, real: Command, tmp_path: Path) -> None:
         words = ["--rounds", "1", "--warmup", "0", "--json", "-", "-a", "glibc", "-a", "bsd"]
@@ -177,8 +294,9 @@ class TestServers:
         assert document["means"]["glibc"]["cpu_seconds"]["ratio"] == 1
         assert document["means"]["bsd"]["cpu_seconds"]["programs"] == 2
         text = (tmp_path / "md").read_text()
-        assert "CPU a request by program:" in text
-        assert "answered of the load, by program (more is better):" in text
+        assert "CPU a request by value:" in text
+        assert "answered of the load, by value (more is better):" in text
+        assert re.search(r"\| burn=0.4 count=2 \| bsd \| 2 \| 1.000 \[", text)
         assert "CPU time a request" in (tmp_path / "page.html").read_text()
 
     def test_a_server_that_fails_at_one_value_leaves_the_others(

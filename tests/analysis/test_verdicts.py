@@ -7,10 +7,12 @@ import json
 import pytest
 from allotrope.statistics.intervals import LEAST_ROUNDS, RANGE, Estimate, interval_rank
 from allotrope.statistics.verdicts import (
+    NOTICEABLE_BYTES,
     THRESHOLD,
     Outcome,
     Quantifier,
     Standing,
+    is_little,
     judge,
     leaves_out,
     lies_below,
@@ -18,6 +20,7 @@ from allotrope.statistics.verdicts import (
     reaches_below,
     standing,
     tells_chance,
+    that_count,
     verdict,
 )
 
@@ -65,6 +68,38 @@ def test_a_wider_threshold_decides_less_often_for_a_difference() -> None:
     assert judge(ratio, 0.02) is Outcome.WORSE
     assert judge(ratio, 0.05) is Outcome.NOT_DECIDED
     assert judge(ratio, 0.1) is Outcome.SAME
+
+
+def test_a_mebibyte_counts_and_less_is_little() -> None:
+    for base in (1 << 20, 100 << 20):
+        assert not is_little(base, base + NOTICEABLE_BYTES)
+        assert is_little(base, base + NOTICEABLE_BYTES - 1)
+        assert is_little(base + NOTICEABLE_BYTES - 1, base)
+
+
+@pytest.mark.parametrize(
+    "amounts, counts",
+    [
+        # MiB under the one and the other: small programs alone.
+        ({"a": (1.5, 2.0), "b": (2.0, 2.9)}, []),
+        ({"a": (1.5, 2.0), "same": (30.0, 30.1)}, []),  # the same alone says nothing of a
+        ({"a": (1.5, 2.5), "b": (1.5, 2.0)}, ["a"]),  # a mebibyte to the byte
+        # A small and a large one: the large one alone, whichever way the small one differs.
+        ({"small": (2.0, 1.5), "large": (130.0, 100.0)}, ["large"]),
+        ({"small": (1.5, 2.0), "large": (130.0, 100.0)}, ["large"]),
+        # Who is the same is evidence, however large, and however many there are.
+        ({"same": (100.0, 100.5), "tiny": (1.5, 1.5), "large": (9.0, 11.0)}, None),
+        ({"same": (40.0, 40.8), "less": (40.0, 40.81), "large": (9.0, 11.0)}, ["same", "large"]),
+        ({}, []),
+    ],
+)
+def test_which_programs_count_in_a_mean_of_memory(
+    amounts: dict[str, tuple[float, float]], counts: list[str] | None
+) -> None:
+    for turn in (1, -1):
+        found = {name: (both[::turn][0], both[::turn][1]) for name, both in amounts.items()}
+        in_bytes = {name: (a * 2**20, b * 2**20) for name, (a, b) in found.items()}
+        assert that_count(in_bytes) == (list(amounts) if counts is None else counts)
 
 
 def test_a_value_at_an_end_is_not_left_out() -> None:

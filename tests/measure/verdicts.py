@@ -2,6 +2,7 @@
 """How often a verdict is wrong, and how often a difference is missed.
 
     python3 tests/measure/verdicts.py simulate             noise from a model; a minute
+    python3 tests/measure/verdicts.py suites               memory of made-up suites; a minute
     python3 tests/measure/verdicts.py same --file F        glibc with itself, under loads 0 to 8
     python3 tests/measure/verdicts.py slower --file F      a planted 5% slow-down
     python3 tests/measure/verdicts.py both --file F        slower, then same: F.slower and F.same
@@ -47,7 +48,14 @@ from allotrope.statistics.intervals import (  # noqa: E402
     interval_rank,
     look_rounds,
 )
-from allotrope.statistics.verdicts import THRESHOLD, Outcome, judge  # noqa: E402
+from allotrope.statistics.resampling import geometric_mean  # noqa: E402
+from allotrope.statistics.verdicts import (  # noqa: E402
+    NOTICEABLE_BYTES,
+    THRESHOLD,
+    Outcome,
+    judge,
+    that_count,
+)
 from allotrope.system.allocators import Allocator, glibc  # noqa: E402
 
 WRONG = (Outcome.BETTER, Outcome.WORSE)
@@ -144,6 +152,49 @@ def simulate(trials: int) -> None:
     print(f"until {UNTIL:.0%}, at most {MOST_ROUNDS} rounds, of CPU; the truth is 1")
     for scale in (0.05, 0.1, 0.2, 0.5, 1.0):
         simulate_until(chance, trials // 4, scale)
+
+
+# Suites
+
+SIZES = (2, 3, 5, 20, 100, 400)  # MiB, of the programs
+SUITES = {
+    "an allocator with itself": lambda size: 1.0,
+    "half a MiB more in each": lambda size: 1 + 0.5 / size,
+    "half a MiB less in each, the largest 10% more": lambda size: 1.1
+    if size == max(SIZES)
+    else 1 - 0.5 / size,
+}
+
+
+def simulate_suites(trials: int) -> None:
+    """How often memory is called better or worse by the mean over all programs, and by the mean
+    over those that count."""
+    chance = numpy.random.default_rng(1992)
+    sizes = numpy.array(SIZES)[:, None] * float(NOTICEABLE_BYTES)
+    print(f"memory over programs of {', '.join(map(str, SIZES))} MiB, {JUDGED_ROUNDS} rounds")
+    for name, factor in SUITES.items():
+        factors = numpy.array([factor(size) for size in SIZES])[:, None]
+        for spread in (0.002, 0.01, 0.05):
+            found: dict[str, Counter[str]] = {"all": Counter(), "counted": Counter()}
+            for _ in range(trials):
+                shape = len(SIZES), JUDGED_ROUNDS
+                base, mine = sizes * numpy.exp(spread * chance.standard_t(3, (2, *shape)))
+                mine = mine * factors
+                middles = numpy.median(mine, axis=1), numpy.median(base, axis=1)
+                names = that_count({str(at): pair for at, pair in enumerate(zip(*middles))})
+                kept = [int(at) for at in names]
+                found["all"][outcome_of(mine / base)] += 1
+                found["counted"][outcome_of((mine / base)[kept]) if kept else "does not count"] += 1
+            print(
+                f"  {name}, {spread:.1%} a run: "
+                + "; ".join(f"{which}: {dict(words)}" for which, words in found.items())
+            )
+
+
+def outcome_of(ratios: Any) -> str:
+    mean = geometric_mean(ratios)
+    assert mean is not None
+    return str(judge(Estimate(mean.ratio, mean.low, mean.high)))
 
 
 # Real runs
@@ -280,9 +331,9 @@ def middles(those: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["simulate", "same", "slower", "both"])
+    parser.add_argument("what", choices=["simulate", "suites", "same", "slower", "both"])
     parser.add_argument("--pairs", type=int, help="comparisons; default 200 and 100")
-    parser.add_argument("--trials", type=int, default=40_000)
+    parser.add_argument("--trials", type=int, help="default 40,000; of suites 200")
     parser.add_argument("--most-rounds", type=int, default=MOST_ROUNDS, help="with --until")
     parser.add_argument("--rounds", type=int, help="default: as compare chooses")
     parser.add_argument("--duet", action="store_true", help="both at the same time")
@@ -290,7 +341,10 @@ def main() -> None:
     options = parser.parse_args()
     assert judge(Estimate(1.05, 1.03, 1.07)) is Outcome.WORSE
     if options.what == "simulate":
-        simulate(options.trials)
+        simulate(options.trials or 40_000)
+        return
+    if options.what == "suites":
+        simulate_suites(options.trials or 200)
         return
     if options.file is None:
         parser.error(f"{options.what} needs --file")

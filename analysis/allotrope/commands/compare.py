@@ -50,6 +50,7 @@ from ..features.suite.measure import (
 )
 from ..features.suite.page import suite_page
 from ..features.suite.scan import Varied, check_names, read_varied, scan
+from ..features.suite.tables import legend, tables
 from ..output.files import Files, Outputs, as_json, made_from, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
@@ -581,9 +582,15 @@ def suite_status(judged: Mapping[str, Sequence[Judgement]]) -> int:
 def show_suite(
     console: Console, document: Document, judged: Mapping[str, Sequence[Judgement]]
 ) -> None:
-    for title, rows in suite_output.tables(document):
-        print_in_parts(console, rows, title)
-    print_wrapped(console, f"{suite_output.mark_legend()}.")
+    for title, rows, left, by_row in tables(document):
+        if by_row:
+            print_line(console, title, "bold")
+            print_table(console, rows, left=left, styles=[""] * len(rows[1:]))
+            print_line(console, "")
+        else:
+            print_in_parts(console, rows, title)
+    for line in legend(document):
+        print_wrapped(console, line)
     say(console, suite_output.recommend_suite(document))
     _show_gate_of_suite(console, judged)
 

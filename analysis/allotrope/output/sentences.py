@@ -4,8 +4,10 @@
 from dataclasses import dataclass
 from typing import Sequence
 
-# Less memory than this is not worth a word.
-NOTICEABLE_BYTES = 1 << 20
+from ..statistics.verdicts import NOTICEABLE_BYTES
+from .units import format_bytes
+
+LITTLE = format_bytes(NOTICEABLE_BYTES)  # memory below that does not count in a choice
 LEAK_SHARE = 0.10  # of the most that was asked for, still held at exit
 
 
@@ -25,11 +27,6 @@ class Sentence:
 def enumerate_names(names: Sequence[str]) -> str:
     """a, b and c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def is_little(one: float, other: float) -> bool:
-    """Whether two amounts of memory, medians, differ by too little to count in a choice."""
-    return abs(one - other) < NOTICEABLE_BYTES
 
 
 def counted(count: int, noun: str) -> str:

@@ -44,6 +44,13 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.3f}" if seconds < 10 else f"{seconds:.2f}"
 
 
+def format_time(seconds: float) -> str:
+    """With its unit: seconds, or microseconds below a millisecond."""
+    if seconds >= 1e-3:
+        return f"{format_seconds(seconds)} s"
+    return f"{1e6 * seconds:.4g} µs"
+
+
 def format_nanoseconds(time: float) -> str:
     value, unit = in_unit(time, 1000, ("ns", "µs", "ms", "s"))
     return f"{value:.0f} {unit}" if value >= 99.5 or unit == "ns" else f"{value:.3g} {unit}"

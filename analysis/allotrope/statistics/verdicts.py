@@ -3,6 +3,8 @@
 Every verdict of the project is decided here.
 
     judge(ratio, threshold)    is one better than the other, worse, the same, or is it not decided?
+    is_little(one, other)      do two amounts of memory differ by too little to count in a choice?
+    that_count(amounts)        which programs count in a mean of memory over several?
     may_be(outcome, ratio)     does the interval leave room for better, or for worse?
     leaves_out(interval, 1)    does the interval exclude a value?
     overlap(one, other)        may two measurements be of the same?
@@ -19,15 +21,26 @@ as logarithms: who is 2% better makes the other 2% worse.
 An interval that reaches over one of the two bounds decides nothing. So "worse" is wrong only where
 the interval is, and the share of wrong intervals is known, whatever the noise. "Worse" means worse
 by more than t: an interval [1.01, 1.03] is not decided for t = 2%, though it leaves out 1.
+
+Memory must differ by NOTICEABLE_BYTES as well to count in a choice. A mean over programs is of
+ratios, so one small program's 30% weighs as much as a large one's. Therefore a program that differs
+by more than t and yet by less than NOTICEABLE_BYTES is left out of the mean that counts; where no
+program differs by NOTICEABLE_BYTES, nothing counts:
+
+                        by less than 1 MiB      by 1 MiB or more
+    ratio within t      in: it is the same      in
+    ratio beyond t      out                     in
 """
 
 from enum import StrEnum
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from .intervals import LEAST_ROUNDS, Estimate
 
 # Differences below this are no reason to change anything.
 THRESHOLD = 0.02
+# Nor is less memory than this, whatever share of a program's it is.
+NOTICEABLE_BYTES = 1 << 20
 Interval = tuple[float, float]
 
 
@@ -50,6 +63,30 @@ def judge(ratio: Estimate, threshold: float = THRESHOLD, more_is_better: bool = 
     if least <= ratio.low and ratio.high <= most:
         return Outcome.SAME
     return Outcome.NOT_DECIDED
+
+
+def is_told(outcome: str | None) -> bool:
+    """Whether it says that one is better than the other."""
+    return outcome in (Outcome.BETTER, Outcome.WORSE)
+
+
+def is_little(one: float, other: float) -> bool:
+    """Whether two amounts of memory, medians, differ by too little to count in a choice."""
+    return abs(one - other) < NOTICEABLE_BYTES
+
+
+def that_count(
+    amounts: Mapping[str, tuple[float, float]], threshold: float = THRESHOLD
+) -> list[str]:
+    """The programs that count in a mean of memory; none where no difference is large enough.
+    amounts: the medians under the one and under the other allocator, by program."""
+    if all(is_little(*both) for both in amounts.values()):
+        return []
+    return [
+        name
+        for name, both in amounts.items()
+        if not is_little(*both) or max(both) <= (1 + threshold) * min(both)
+    ]
 
 
 def may_be(outcome: Outcome, ratio: Estimate, threshold: float = THRESHOLD) -> bool:

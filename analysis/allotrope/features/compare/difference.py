@@ -12,7 +12,7 @@ together (Bonferroni), and is wide rather than wrong.
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
-from ...output.units import format_bytes, format_ratio, format_seconds
+from ...output.units import format_bytes, format_ratio, format_time
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
 from ...statistics.verdicts import THRESHOLD, Outcome, judge
 from ...system.errors import UserError
@@ -89,18 +89,14 @@ def _quantities(document: Document) -> list[tuple[str, str, Callable[[float], st
     """Name, key, how it is written."""
     cpu = cpu_quantity(document)
     found: list[tuple[str, str, Callable[[float], str]]] = [
-        ("CPU", cpu, _seconds),
-        ("wall time", "wall_seconds", _seconds),
+        ("CPU", cpu, format_time),
+        ("wall time", "wall_seconds", format_time),
         ("memory", memory_quantity(document), format_bytes),
     ]
     metrics = (document.get("server") or {}).get("metrics", ())
     return found + [
         (one["name"], f"metric:{one['name']}", lambda value: f"{value:.4g}") for one in metrics
     ]
-
-
-def _seconds(value: float) -> str:
-    return f"{format_seconds(value)} s" if value >= 1e-3 else f"{1e6 * value:.4g} µs"
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ allocator to take is said in recommendation.py.
 
 from typing import Any, Callable, Mapping, Sequence
 
-from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence, counted, enumerate_names
+from ...output.sentences import LEAK_SHARE, Sentence, counted, enumerate_names
 from ...output.units import format_bytes, format_percent
 from ...statistics.intervals import JUDGED_ROUNDS
+from ...statistics.verdicts import NOTICEABLE_BYTES
 from ..reach import served
 from .measure import BUILD
 

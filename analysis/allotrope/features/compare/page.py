@@ -23,6 +23,7 @@ from ..latency.page import latency_sections
 from ..reach import served
 from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
+from .judged import is_of_little, verdict_in_words
 from .recommendation import recommend
 from .server_page import (
     command_line,
@@ -666,10 +667,16 @@ def summary_table(document: Document) -> Table:
     """By quantity, so that allocators stand below each other; a quantity that nobody has is left
     to the words above the pictures."""
     rows = []
+    results = {one["spec"]: one for one in document["results"]}
+    base = results.get(document["baseline"])
     for quantity, title, write in quantities(document):
         if any(result[quantity] for result in document["results"]):
             rows += [
-                [title if place == 0 else "", result["spec"], *_cells(result[quantity], write)]
+                [
+                    title if place == 0 else "",
+                    result["spec"],
+                    *_cells(result[quantity], write, is_of_little(quantity, result, base)),
+                ]
                 for place, result in enumerate(document["results"])
             ]
     word = spread_word(document)
@@ -679,12 +686,14 @@ def summary_table(document: Document) -> Table:
     return Table(f"Medians with their {word}s", header, rows, text_columns=2)
 
 
-def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
+def _cells(summary: Result | None, write: Callable[[float], str], little: bool) -> list[str]:
+    """little: the difference of memory does not count."""
     if summary is None:
         return ["–", "–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
     ratio = _ratio(summary) if summary["ratio"] else "–"
-    return [write(summary["median"]), interval, ratio, summary.get("verdict") or "–"]
+    verdict = verdict_in_words(summary.get("verdict") or "–", little)
+    return [write(summary["median"]), interval, ratio, verdict]
 
 
 def allocators_table(document: Document) -> Table:

@@ -15,13 +15,7 @@ What the figures show beside that is in findings.py.
 from dataclasses import dataclass
 from typing import Protocol, Sequence
 
-from ...output.sentences import (
-    NOTICEABLE_BYTES,
-    Sentence,
-    enumerate_names,
-    is_little,
-    too_few_rounds,
-)
+from ...output.sentences import LITTLE, Sentence, enumerate_names, too_few_rounds
 from ...output.units import format_bytes, format_figure, format_percent, format_ratio
 from ...statistics.intervals import (
     JUDGED_CONFIDENCE,
@@ -32,7 +26,14 @@ from ...statistics.intervals import (
     Summary,
     summarize,
 )
-from ...statistics.verdicts import THRESHOLD, Outcome, judge, may_be
+from ...statistics.verdicts import (
+    THRESHOLD,
+    Outcome,
+    is_little,
+    is_told,
+    judge,
+    may_be,
+)
 from ..reach import served
 from .findings import (
     Document,
@@ -47,8 +48,6 @@ from .findings import (
     served_little,
     unreached_results,
 )
-
-LITTLE = format_bytes(NOTICEABLE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -219,11 +218,7 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
         why = document["incomplete"]
         return _undecided("no round was measured" + (f": {why}." if why else "."))
     if document["deterministic"] is False:
-        return _undecided(
-            "the command's output differs from run to run under glibc itself, so nobody can say "
-            "that the runs did the same work. If they did (dates, addresses), say so with "
-            "--check none or give --check a command that judges the output."
-        )
+        return _undecided(output_varies("the command's"))
     unknown = results_of_unknown_reach(document)
     if evidence.baseline in unknown:
         return _undecided(nobody_knows(as_unknown_as(evidence.baseline, unknown), unknown))
@@ -241,6 +236,16 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
         return _undecided(f"{too_few_rounds(count)}; {needed}")
     little = served_little(document, evidence.baseline)
     return _undecided(little) if little else None
+
+
+def output_varies(whose: str, check: str = "--check", no_check: str = "--check none") -> str:
+    """Why there is no verdict, and the remedy. check, no_check: how one says how output is judged,
+    and that it is not."""
+    return (
+        f"{whose} output differs from run to run under glibc itself, so nobody can say that the "
+        f"runs did the same work. If they did (dates, addresses), say so with {no_check} or give "
+        f"{check} a command that judges the output."
+    )
 
 
 def _alone(document: Document, baseline: str) -> str:
@@ -341,8 +346,7 @@ def _stay(evidence: Evidence) -> Sentence:
 def _differ_by_little(evidence: Evidence, names: Sequence[str], other: str) -> bool:
     """Whether the memory of some of them is better or worse, by too little to count."""
     ratios = [evidence.ratio(name, other, "memory") for name in names if name != other]
-    told = (Outcome.BETTER, Outcome.WORSE)
-    return any(one is not None and not one.matters and one.outcome() in told for one in ratios)
+    return any(one is not None and not one.matters and is_told(one.outcome()) for one in ratios)
 
 
 def _is_leaner_by_little(evidence: Evidence, name: str) -> bool:

@@ -4,8 +4,9 @@
 from typing import Any
 
 from ...output.pprof import Profile
-from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence
+from ...output.sentences import LEAK_SHARE, Sentence
 from ...output.units import format_bytes
+from ...statistics.verdicts import NOTICEABLE_BYTES
 from ...system.symbols import WITHOUT_TOOL
 from ..reach import served
 from .measure import MOMENTS, Site, Sites, Tally

@@ -88,6 +88,7 @@ class Suite:
     file: Path
     title: str
     programs: Sequence[Program]
+    varied: Mapping[str, Sequence[str]] | None = None  # of a scan: the values of each parameter
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The page of a suite, from its JSON (docs/suites.md): means on top, each program below."""
+"""The page of a suite or a scan, from its JSON (docs/suites.md): a suite's means on top, each
+program below."""
 
 from typing import Any, Mapping
 
@@ -11,16 +12,17 @@ from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ..compare.page import machine_section, spread_word, summary_table
 from ..compare.recommendation import recommend
 from ..compare.server_page import command_line
-from .output import (
+from .means import has_interval, key_of, shown_mean
+from .output import recommend_suite
+from .tables import legend as table_legend
+from .tables import (
+    Listing,
     cpu_title,
-    has_interval,
-    key_of,
+    is_scan,
+    listing,
     load_tables,
-    mark_legend,
     means_rows,
     name_of,
-    program_rows,
-    recommend_suite,
     servers_of,
 )
 
@@ -45,7 +47,7 @@ def suite_page(document: Document) -> Page:
         f"{counted(document['rounds'], 'round')} asked for, ratios to {document['baseline']}",
         advice=recommend_suite(document),
         sections=[
-            _means_section(document),
+            *([] if is_scan(document) else [_means_section(document)]),
             _programs_section(document),
             *(_one_program(entry) for entry in document["programs"] if entry["comparison"]),
             machine_section(document["machine"], _asked(document)),
@@ -64,7 +66,7 @@ def _means_section(document: Document) -> Section:
         for quantity, title in _titles(document).items()
         if any(found[quantity] for found in document["means"].values())
     ]
-    rows = means_rows(document)
+    rows = means_rows(document, full=True)
     table = Table("Geometric means", rows[0], rows[1:])
     shown = {figure.title for figure in figures}
     said = [
@@ -78,7 +80,8 @@ def _means_section(document: Document) -> Section:
 def _intervals(name: str, title: str, document: Document, quantity: str) -> Figure:
     base = document["baseline"]
     specs = list(document["means"])
-    known = {spec: mean for spec in specs if (mean := document["means"][spec][quantity])}
+    shown = {spec: shown_mean(document["means"][spec], quantity)[0] for spec in specs}
+    known = {spec: mean for spec, mean in shown.items() if mean}
     data = [
         _interval(specs.index(spec), plain(spec), specs.index(spec), mean)
         for spec, mean in known.items()
@@ -114,15 +117,20 @@ def _programs_section(document: Document) -> Section:
         if entry["status"] != "measured"
     ]
     figures, tables = [], []
+    said += table_legend(document, full=True)
     for quantity in ("cpu_seconds", "memory_bytes"):
         figures.append(_per_program(document, quantity))
-        rows = program_rows(document, quantity)
-        caption = f"{_titles(document)[quantity]}, ratio to {document['baseline']}; {mark_legend()}"
-        tables.append(Table(caption, rows[0], rows[1:]))
-    for title, rows in load_tables(document):
-        caption = f"{title}, ratio to {document['baseline']}; {mark_legend()}"
-        tables.append(Table(caption, rows[0], rows[1:]))
-    return Section("Program by program", said, figures, tables)
+        title = f"{_titles(document)[quantity]}, ratio to {document['baseline']}"
+        tables.append(_as_table(listing(document, title, quantity, full=True)))
+    for one in load_tables(document, full=True):
+        caption = f"{one.title}, ratio to {document['baseline']}"
+        tables.append(_as_table(one._replace(title=caption)))
+    title = "Value by value" if is_scan(document) else "Program by program"
+    return Section(title, said, figures, tables)
+
+
+def _as_table(one: Listing) -> Table:
+    return Table(one.title, one.rows[0], one.rows[1:], text_columns=2 if one.by_row else 1)
 
 
 def _per_program(document: Document, quantity: str) -> Figure:
@@ -142,10 +150,11 @@ def _per_program(document: Document, quantity: str) -> Figure:
             named.add(place)
     labels = [plain(name_of(entry)) for entry in entries]
     word = spread_word(entries[0]["comparison"]) if entries else "interval"
+    each = "value" if is_scan(document) else "program"
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
         title=_titles(document)[quantity],
-        caption=f"Median ratio to {document['baseline']} with its {word}, program by program; "
+        caption=f"Median ratio to {document['baseline']} with its {word}, {each} by {each}; "
         "left of 1 is less.",
         data=data,
         layout=ratio_layout(

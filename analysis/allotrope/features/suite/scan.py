@@ -125,5 +125,5 @@ def scan(
     title = " × ".join(f"{name}={','.join(values)}" for name, values in varied.items())
     file = folder / "scan"
     file.write_text(f"{title}\n{list(command)}\n", errors="backslashreplace")
-    suite = Suite(file, title, programs(command, varied, texts, server))
+    suite = Suite(file, title, programs(command, varied, texts, server), varied)
     return ScanRun(suite, settings, folder / "state", ignore_failure)
