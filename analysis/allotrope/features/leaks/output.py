@@ -120,12 +120,10 @@ def sentences(found: Leaks) -> list[Sentence]:
         )
     if found.leaks and not found.has_tool:
         notes.append(WITHOUT_TOOL + ".")
-    # A stranger that wrote a report is named above.
-    silent = [row for row in found.not_seen or () if row["command"] not in found.strangers]
-    return [
-        *(Sentence("note", "Note", note) for note in notes),
-        *served.not_seen_sentences(silent, "what was lost there"),
-    ]
+    words = [Sentence("note", "Note", note) for note in notes]
+    if found.not_seen is not None:
+        words += found.not_seen.without(found.strangers).sentences("what was lost there")
+    return words
 
 
 def as_document(found: Leaks) -> dict[str, Any]:
@@ -138,7 +136,7 @@ def as_document(found: Leaks) -> dict[str, Any]:
         "not_known_of": found.unanswered,
         "allocations": found.allocations,
         "not_served": list(found.strangers),
-        "not_seen": found.not_seen,
+        **(found.not_seen or served.NotSeen(None)).as_document(),
         **{kind: vars(found.sum(kind)) for kind in KINDS},
         "suppressed": vars(found.suppressed),
         "unknown_blocks": found.unknown.blocks,

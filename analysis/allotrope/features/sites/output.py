@@ -73,7 +73,8 @@ def sentences(found: Sites) -> list[Sentence]:
             text += f" Called by {chain}."
         words.append(Sentence("finding", "Never freed", text))
     words += [*_mostly_leaked(found), *_temporaries(found), *_ages(found), *_limits(found)]
-    return words + served.not_seen_sentences(found.not_seen, "what was allocated there")
+    not_seen = found.not_seen.sentences("what was allocated there") if found.not_seen else []
+    return words + not_seen
 
 
 def _peak_doubt(found: Sites) -> str:
@@ -181,7 +182,7 @@ def as_document(found: Sites) -> dict[str, Any]:
         "schema": SCHEMA,
         **kept,
         "processes": found.processes,
-        "not_seen": found.not_seen,
+        **(found.not_seen or served.NotSeen(None)).as_document(),
         "words": [str(sentence) for sentence in sentences(found)],
         "sites": [
             {
