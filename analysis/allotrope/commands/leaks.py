@@ -118,7 +118,7 @@ def choose_reporter(spec: str | None, command: tuple[str, ...]) -> Allocator:
 
 
 def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tuple[Leaks, int]:
-    environment = environment_for(chosen, None, frames)
+    environment = environment_for(chosen, command[0], None, frames)
     with scratch_folder() as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
         with Onlooker() as onlooker:

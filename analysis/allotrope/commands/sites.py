@@ -113,7 +113,7 @@ def sites(
             raise UserError(f"{option}: standard output is the command's; name a file")
     outputs = Outputs(files)
     chosen = choose(spec, command)
-    environment = environment_for(chosen, rate, frames)
+    environment = environment_for(chosen, command[0], rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with scratch_folder() as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
