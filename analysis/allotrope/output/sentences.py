@@ -33,8 +33,8 @@ def is_little(one: float, other: float) -> bool:
 
 
 def counted(count: int, noun: str) -> str:
-    """1 round, 2 rounds."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """1 round, 2,000 rounds."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def too_few_rounds(count: int) -> str:

@@ -41,8 +41,8 @@ class Leaks:
     about: Mapping[str, Any]  # allotrope.sites/1, of the process that held most
     leaks: Sequence[Leak]
     unknown: Tally  # blocks whose site is not known
-    processes: int
-    unanswered: int  # of these, without a report
+    processes: int  # that wrote a report
+    unanswered: int  # of these, that could make no collection
     mappings: Sequence[MappedFile]
     has_tool: bool  # for names
     # That the collector served, of others nothing is known; None of a process that runs.

@@ -76,7 +76,7 @@ class Sites:
 
     raw: Mapping[str, Any]  # allotrope.sites/1
     sites: Sequence[Site]
-    processes: int  # of the command; this is the one that held most
+    processes: int  # that wrote what they saw; this is the one that held most
     symbols: Symbols = field(repr=False, compare=False)
     not_seen: served.NotSeen | None = None  # None: nobody meant to look
 
