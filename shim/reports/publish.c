@@ -12,18 +12,19 @@
 
 /* The names of what every process has lie where they are read: copying them would touch a page of
  * strings more as a process starts. */
-static struct published_counters published __attribute__((aligned(16), used)) = {
-    .count = 10,
-    .counters = {{"mapped_bytes", &heap_account.mapped},
-                 {"mapped_peak_bytes", &heap_account.peak},
-                 {"metadata_bytes", &heap_account.metadata},
-                 {"area_bytes", &heap_account.areas},
-                 {"mmap", &page_calls.mmap},
-                 {"munmap", &page_calls.munmap},
-                 {"mremap", &page_calls.mremap},
-                 {"madvise", &page_calls.madvise},
-                 {"window_start", &window.base},
-                 {"window_units", &window.used_units}},
+static struct published_counters published
+    __attribute__((section(COUNTERS_SECTION), aligned(16), used)) = {
+        .count = 10,
+        .counters = {{"mapped_bytes", &heap_account.mapped},
+                     {"mapped_peak_bytes", &heap_account.peak},
+                     {"metadata_bytes", &heap_account.metadata},
+                     {"area_bytes", &heap_account.areas},
+                     {"mmap", &page_calls.mmap},
+                     {"munmap", &page_calls.munmap},
+                     {"mremap", &page_calls.mremap},
+                     {"madvise", &page_calls.madvise},
+                     {"window_start", &window.base},
+                     {"window_units", &window.used_units}},
 };
 
 static void copy_name(char name[COUNTERS_NAME_BYTES], const char *text)

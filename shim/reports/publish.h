@@ -2,10 +2,10 @@
  *
  * publish.h: lists the counters that `allotrope stats PID` reads in a running process.
  *
- * The list (trace/protocol/counters.h) holds names and addresses. The reader finds it in the
- * library's data by its magic, and reads the counters where they lie, through /proc/PID/mem. The
- * process does nothing for that and is not stopped. Each counter is a machine word; two of them may
- * be of different moments.
+ * The list (trace/protocol/counters.h) holds names and addresses. The reader finds it in a section
+ * of its own, and reads the counters where they lie, through /proc/PID/mem. The process does
+ * nothing for that and is not stopped. Each counter is a machine word; two of them may be of
+ * different moments.
  */
 #ifndef ALLOTROPE_SHIM_REPORTS_PUBLISH_H
 #define ALLOTROPE_SHIM_REPORTS_PUBLISH_H

@@ -16,7 +16,7 @@
 
 #include "trace/protocol/counters.h"
 
-static struct published_counters published __attribute__((used));
+static struct published_counters published __attribute__((section(COUNTERS_SECTION), used));
 
 void *__libc_malloc(size_t size);
 

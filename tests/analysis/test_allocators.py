@@ -3,12 +3,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from allotrope.system.allocators import PEERS, choose, split_spec
+from allotrope.system.allocators import PEERS, UNWINDER, choose, split_spec, with_unwinder
 from allotrope.system.errors import UserError
+from allotrope.system.executables import find_program, libraries_of
 from conftest import Command
 from under import SOURCE
 
@@ -52,6 +54,37 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     line = [*compiler, "-shared", "-fPIC", "-fno-builtin", "-o", str(library), str(source)]
     subprocess.run(line, check=True)
     return library
+
+
+class TestUnwinder:
+    """It is preloaded by the path at which the program's own loader finds it."""
+
+    def preloaded(self, program: str) -> str:
+        environment = with_unwinder({"LD_PRELOAD": "/ours.so", "A": "b"}, program)
+        assert environment["A"] == "b"
+        ours, _, unwinder = environment["LD_PRELOAD"].partition(":")
+        assert ours == "/ours.so"
+        return unwinder
+
+    def test_it_is_the_systems_for_a_program_of_the_systems(self) -> None:
+        usual = libraries_of(find_program("ls"), UNWINDER)[UNWINDER]
+        assert usual.is_absolute() and UNWINDER not in libraries_of(find_program("ls"))
+        for program in ("ls", "/bin/ls", "no-such-program"):
+            assert self.preloaded(program) == str(usual)
+
+    def test_it_is_the_programs_where_that_brings_one(self, tmp_path: Path) -> None:
+        usual = libraries_of(find_program("ls"), UNWINDER)[UNWINDER]
+        for folder, is_taken in (("own", True), ("of its own", False)):
+            libraries = tmp_path / folder
+            libraries.mkdir()
+            shutil.copy(usual, libraries / UNWINDER)
+            (tmp_path / "main.c").write_text("int main(void) { return 0; }")
+            program = str(tmp_path / "program")
+            line = [*os.environ.get("CC", "cc").split(), f"-Wl,-rpath,{libraries}"]
+            subprocess.run([*line, "-o", program, str(tmp_path / "main.c")], check=True)
+            # LD_PRELOAD has no way to write a blank.
+            expected = libraries / UNWINDER if is_taken else usual
+            assert self.preloaded(program) == str(expected)
 
 
 class TestAnyLibrary:

@@ -643,7 +643,7 @@ def test_of_what_another_malloc_served_nothing_is_said(real: Command, tmp_path: 
     document = report(real, tmp_path, ["sh", "-c", f"{own}; ls / >/dev/null"])
     assert document["not_served"] == ["own"] and document["processes"] == 2
     headline, *notes = document["words"]
-    assert headline.startswith(f"no leaks among {document['allocations']} allocations of 2 proc")
+    assert headline.startswith(f"no leaks among {document['allocations']:,} allocations of 2 proc")
     assert any("gc served nothing of own; what was lost there is not known" in n for n in notes)
 
 
@@ -659,7 +659,7 @@ def test_who_wrote_no_report_is_named(real: Command, tmp_path: Path) -> None:
     assert command.returncode == 0, said
     assert "; what was lost there is not known." in " ".join(said.split())
     document = json.loads((tmp_path / "leaks.json").read_text())
-    assert document["not_served"] == []
+    assert document["not_served"] == [] and document["longest_gap_seconds"] > 0
     assert [(row["command"], row["allocator"]) for row in document["not_seen"]] == [
         ("static", "static")
     ]

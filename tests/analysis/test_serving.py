@@ -8,6 +8,7 @@ import mmap
 import os
 import struct
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
@@ -17,6 +18,7 @@ from allotrope.features.reach import served
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
+from allotrope.system.following import BURST, Allowance, Follower
 from allotrope.system.launch import Launch, launch
 from allotrope.system.process_tree import TreeUsage, Window
 from allotrope.system.serving import (
@@ -58,6 +60,8 @@ int main(void)
     return !block;
 }
 """
+# Has 256 MiB of data. They are not touched: who reads them from outside reads zeroes.
+LARGE = WAITER.replace("int main", "volatile char table[256 << 20];\nint main")
 # Frees 32 MB in small blocks. Then it touches three times as many bytes that it maps itself as it
 # has from malloc.
 MAPPER = """
@@ -357,6 +361,76 @@ def waiting(*command: str, **environment: str) -> Iterator[subprocess.Popen[byte
 UNCOUNTED = {"LD_PRELOAD": str(LIBRARY), "ALLOTROPE": "blocks"}
 
 
+ARCHIVE = BUILD / ".libs" / "liballotrope.a"
+
+
+def read_so_far() -> int:
+    """Bytes that this thread has read from files, /proc included."""
+    lines = Path("/proc/thread-self/io").read_text().splitlines()
+    return int(lines[0].removeprefix("rchar: "))
+
+
+class TestLookIsCheap:
+    """A look that takes long is followed by a long rest, in which processes are missed."""
+
+    @pytest.mark.parametrize(
+        "name, options, preloads",
+        [
+            ("glibc", (), False),
+            ("blocks", (), True),
+            ("static", ("-static",), False),
+            ("blocks", ("-static", "-pthread", str(ARCHIVE)), False),
+            ("blocks", ("-static", "-pthread", "-s", str(ARCHIVE)), False),
+            ("own", ("-pthread", str(ARCHIVE)), False),
+        ],
+    )
+    def test_a_programs_data_are_not_searched(
+        self, tmp_path: Path, name: str, options: Sequence[str], preloads: bool
+    ) -> None:
+        program = build(tmp_path, "large", LARGE, *options)
+        environment = UNCOUNTED if preloads else {"LD_PRELOAD": ""}
+        with waiting(program, **environment) as process:
+            await_that(lambda: look(process.pid).is_known)
+            before = read_so_far()
+            serving = look(process.pid)
+            assert read_so_far() - before < 1 << 18
+        assert (serving.allocator, serving.reaches_us) == (name, name == "blocks")
+
+
+class Slow(Follower):
+    """Its first look takes long."""
+
+    looks = 0
+
+    def look(self, pids: Sequence[int], seconds: float) -> None:
+        self.looks += 1
+        if self.looks == 1:
+            time.sleep(0.2)
+
+
+class TestFollower:
+    def test_looks_take_a_twentieth_of_a_processor(self) -> None:
+        """But for a start, which may take more at once."""
+        allowance = Allowance()
+        assert allowance.rest_after(BURST / 2, 0.0) == allowance.rest_after(BURST / 2, 0.0) == 0.0
+        assert allowance.rest_after(0.1, 0.0) == pytest.approx(2.0)
+        assert allowance.rest_after(0.1, 2.0) == pytest.approx(2.0)
+        # What was not used for an hour is not kept.
+        assert allowance.rest_after(BURST + 0.1, 3600.0) == pytest.approx(2.0)
+
+    def test_the_longest_time_without_a_look_is_known(self) -> None:
+        with Slow() as follower:
+            follower.follow(os.getpid())
+            await_that(lambda: follower.looks > 1)
+            assert follower.longest_gap >= 0.2
+        never = Slow()
+        never.period = HANG
+        with never:
+            never.follow(os.getpid())
+            time.sleep(0.1)
+        assert never.looks == 0 and never.longest_gap >= 0.1
+
+
 class TestOnlooker:
     def seen(self, onlooker: Onlooker, process: subprocess.Popen[bytes], name: str) -> list[Any]:
         """Once the process is served by this one it is looked at; who is not seen then."""
@@ -421,18 +495,35 @@ class TestOnlooker:
             onlooker.look([process.pid], 0.0)
         (row,) = served.not_seen(onlooker.processes, choose("blocks"), ())
         assert (row["command"], row["unseen"]) == ("cat", PRIVATE)
-        said = served.not_seen_clause([row])
-        assert said == "our library did not serve cat (it is another user's, or setuid)"
+        said = served.NotSeen([row]).clauses()
+        assert said == ["our library did not serve cat (it is another user's, or setuid)"]
 
     def test_alike_ones_are_one_and_most_cpu_comes_first(self) -> None:
         processes = [row("static", 1, "go") for _ in range(3)] + [row("own", 9, "rustc")]
         rows = served.not_seen(processes, choose("blocks"), ())
-        (said,) = served.not_seen_sentences(rows, "what was lost there")
+        (said,) = served.NotSeen(rows, 0.4).sentences("what was lost there")
         assert str(said) == (
             "Not seen: our library did not serve rustc (it has a malloc of its own) and go (it is "
             "linked statically, 3 processes); what was lost there is not known."
         )
-        assert served.not_seen_sentences([], "x") == served.not_seen_sentences(None, "x") == []
+        assert served.NotSeen([]).sentences("x") == []
+        (said,) = served.NotSeen(rows).without(["rustc"]).clauses()
+        assert said == "our library did not serve go (it is linked statically, 3 processes)"
+
+    def test_how_long_nobody_looked_is_told(self) -> None:
+        gap = (
+            "Not seen: 3.1 s passed between two looks at the command's processes, so one that ran "
+            "for less may have been missed."
+        )
+        for rows, count in (([], 1), (served.not_seen([row("own", 9)], choose("gc"), ()), 2)):
+            said = served.NotSeen(rows, 3.14).sentences("x")
+            assert len(said) == count and str(said[-1]) == gap
+        assert served.NotSeen([], 3.14159).as_document() == {
+            "not_seen": [],
+            "longest_gap_seconds": 3.142,
+        }
+        nobody = {"not_seen": None, "longest_gap_seconds": None}
+        assert served.NotSeen(None).as_document() == nobody
 
 
 class TestWeight:

@@ -6,15 +6,18 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from allotrope.features.reach.served import NotSeen
 from allotrope.features.sites import page as sites_page
 from allotrope.features.sites import timeline as sites_timeline
 from allotrope.features.sites.measure import Frame, Site, Sites, Tally
+from allotrope.features.sites.output import as_document
 from allotrope.features.sites.snapshot import Unreadable
 from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_over_time
 from allotrope.system import symbols
@@ -278,6 +281,70 @@ def test_what_our_library_does_not_serve_is_named(real: Command, tmp_path: Path)
     known = {"command": "static", "processes": 1, "allocator": "static", "unseen": None}
     assert row == known | {"object": os.path.realpath(static)}
     assert "Not seen: our library did not serve static" in " ".join(document["words"])
+    assert document["longest_gap_seconds"] > 0
+
+
+def test_how_long_nobody_looked_is_in_every_report() -> None:
+    raw = {"peak_bytes": 0, "exit_bytes": 0, "rate_bytes": 1, "samples": 0, "frames": 1}
+    raw |= {"command": "x", "pid": 1, "allocator": "gc", "preset": "default", "lost_samples": 0}
+    found = Sites(raw | {"maps": ["x"]}, [], 1, symbols.Symbols([]), NotSeen([], 2.0))
+    told = "Not seen: 2.0 s passed between two looks"
+    assert any(word.startswith(told) for word in as_document(found)["words"])
+    advice = sites_page.sites_page(found, "x", "today").advice
+    assert any(str(sentence).startswith(told) for sentence in advice)
+
+
+def test_one_block_is_not_many(real: Command, tmp_path: Path) -> None:
+    source = tmp_path / "one.c"
+    source.write_text(
+        "#include <stdlib.h>\nvoid *volatile kept;\nint main(void) { kept = malloc(2 << 20); }"
+    )
+    subprocess.run(["cc", "-o", str(tmp_path / "one"), str(source)], check=True)
+    said = " ".join(real.run("sites", "--rate=1", "--", str(tmp_path / "one")).stderr.split())
+    assert "Never freed: 2.0 MiB in 1 block, allocated at main" in said
+    assert "is never freed: 100% of the peak" in said
+
+
+SECURE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+int main(void)
+{
+    void *volatile block = malloc(100);
+    return printf("%lu\\n", getauxval(AT_SECURE)) != 2 || !block;
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making a setuid program of root's needs root")
+@pytest.mark.parametrize("word", ["sites", "leaks"])
+def test_of_a_setuid_child_the_loader_does_not_complain(real: Command, word: str) -> None:
+    """It wrote to the program's standard error that libgcc_s.so.1 cannot be preloaded."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "secure.c").write_text(SECURE)
+        subprocess.run(["cc", "-o", "secure", "secure.c"], check=True, cwd=folder)
+        (folder / "secure").chmod(0o4755)
+        done = subprocess.run(
+            real.line(word, "--", "sh", "-c", "./secure; exec ls /"),
+            env=real.environment(),
+            cwd=folder,
+            user="nobody",
+            group="nogroup",
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            timeout=HANG,
+        )
+    if done.returncode != 0 and "ermission denied" in done.stderr:
+        pytest.skip("another user may not read this tree")
+    assert done.returncode == 0, done.stderr
+    if done.stdout.startswith("0\n"):
+        pytest.skip("a setuid program gains no rights here")
+    assert done.stdout.startswith("1\n")
+    assert "ld.so" not in done.stderr and "preload" not in done.stderr
 
 
 CHURN = """

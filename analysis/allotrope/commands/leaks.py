@@ -118,18 +118,18 @@ def choose_reporter(spec: str | None, command: tuple[str, ...]) -> Allocator:
 
 
 def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tuple[Leaks, int]:
-    environment = environment_for(chosen, None, frames)
+    environment = environment_for(chosen, command[0], None, frames)
     with scratch_folder() as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
         with Onlooker() as onlooker:
             status = run(command, environment, (onlooker.follow,))
-        found = read_leaks(folder, chosen, onlooker.processes)
+        found = read_leaks(folder, chosen, onlooker)
     if found is None:
-        clause = served.not_seen_clause(served.not_seen(onlooker.processes, chosen, ()))
+        clauses = served.seen_by(onlooker, chosen, ()).clauses()
         raise UserError(
             f"{command[0]}: no process of the command reported its leaks; that is done at exit, so "
-            "not by one that is linked statically, or ends by a signal, _exit or exec (it "
-            f"{ending(status)}){clause and f'; {clause}'}",
+            "not by one that is linked statically, or ends by a signal, _exit or exec "
+            + "; ".join([f"(it {ending(status)})", *clauses]),
             status or 1,
         )
     if found.allocations == 0:

@@ -113,13 +113,13 @@ def sites(
             raise UserError(f"{option}: standard output is the command's; name a file")
     outputs = Outputs(files)
     chosen = choose(spec, command)
-    environment = environment_for(chosen, rate, frames)
+    environment = environment_for(chosen, command[0], rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with scratch_folder() as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
         with Timelines(wanted=files["--html"] is not None) as timelines, Onlooker() as onlooker:
             status = run(command, environment, (timelines.follow, onlooker.follow))
-        found = read_sites(folder, chosen, onlooker.processes)
+        found = read_sites(folder, chosen, onlooker)
     if found is None:
         raise nothing_written(command, chosen, onlooker, status)
     write(outputs, found, timelines.of(found.raw["pid"]), command, date)
@@ -130,11 +130,11 @@ def nothing_written(
     command: tuple[str, ...], chosen: Allocator, onlooker: Onlooker, status: int
 ) -> UserError:
     """What is to be said when there is no report."""
-    clause = served.not_seen_clause(served.not_seen(onlooker.processes, chosen, ()))
+    clauses = served.seen_by(onlooker, chosen, ()).clauses()
     return UserError(
         f"{command[0]}: no process of the command wrote what it saw; that is done at exit, so not "
         "by one that ends by a signal, _exit or exec, and never by one that is linked statically "
-        f"(it {ending(status)}){clause and f'; {clause}'}",
+        + "; ".join([f"(it {ending(status)})", *clauses]),
         status or 1,
     )
 

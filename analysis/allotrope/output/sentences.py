@@ -30,8 +30,8 @@ def enumerate_names(names: Sequence[str]) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """1 round, 2 rounds."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """1 round, 2,000 rounds."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def too_few_rounds(count: int) -> str:

@@ -41,6 +41,7 @@ OWN_VARIABLES = (
 UNWINDER = "libgcc_s.so.1"
 # What programs are linked with to have another malloc.
 MALLOC_LIBRARIES = ("libjemalloc", "libmimalloc", "libtcmalloc", "libtbbmalloc", "libsnmalloc")
+UNWRITABLE = re.compile(r"[\s:]")  # what a path in LD_PRELOAD may not have
 # Where a choice ends and variables for the environment begin: our options have small letters.
 VARIABLE = re.compile(r",(?=[A-Z_][A-Z0-9_]*=)")
 
@@ -137,11 +138,21 @@ class Allocator:
         return _preload(PLACES.library, *behind) | {"ALLOTROPE": "next"} | self.variables
 
 
-def with_unwinder(environment: dict[str, str]) -> dict[str, str]:
+def with_unwinder(environment: dict[str, str], name: str) -> dict[str, str]:
     """An environment that preloads our library, for a run in which it notes callers: libgcc's
     unwinder is there from the start. Loaded later it would come from the program's malloc and be
-    counted as the program's."""
-    return environment | {"LD_PRELOAD": f"{environment['LD_PRELOAD']}:{UNWINDER}"}
+    counted as the program's. name: the command's first word.
+
+    It is preloaded by its path, as ours is. Of a setuid program the loader leaves out what is named
+    by a path and says nothing; of what is named without one it says that it cannot preload it, on
+    the program's standard error (ld.so(8)). The path is the one that this program's loader finds:
+    a program that brings libraries of its own may need them newer than the system's."""
+    found = shutil.which(name)
+    for program in (*([Path(found)] if found else []), PLACES.describe):
+        unwinder = libraries_of(program, UNWINDER).get(UNWINDER)
+        if unwinder is not None and not UNWRITABLE.search(str(unwinder)):
+            return environment | {"LD_PRELOAD": f"{environment['LD_PRELOAD']}:{unwinder}"}
+    return environment
 
 
 def _preload(*libraries: Path) -> dict[str, str]:
@@ -249,7 +260,7 @@ def _choose_library(spec: str) -> Allocator:
     obstacle = library_obstacle(path)
     if obstacle is not None:
         raise UserError(f"-a {choice}: {obstacle}")
-    if re.search(r"[\s:]", str(path)):
+    if UNWRITABLE.search(str(path)):
         raise UserError(f"-a {choice}: LD_PRELOAD has no way to write '{path}'; rename it")
     name = Path(choice).name
     return Allocator(

@@ -5,14 +5,22 @@ outside. The process is not stopped and does nothing for it."""
 import os
 import struct
 from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator, Sequence
+
+from .elf_files import ask
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 MAGIC = b"allotrope-live/1"
+SECTION = "allotrope_live"
 NAME_BYTES, MOST_COUNTERS = 24, 32
 HEAD = struct.Struct(f"<16s{NAME_BYTES}s{NAME_BYTES}sQ")
 COUNTER = struct.Struct(f"<{NAME_BYTES}sQ")
+RECORD_BYTES = HEAD.size + MOST_COUNTERS * COUNTER.size
 WORD = struct.Struct("<Q")
 UNIT_BYTES = 16  # of window_units
+DELETED = " (deleted)"  # behind the name of a file that is gone or was replaced
 
 
 @dataclass(frozen=True)
@@ -74,12 +82,45 @@ def find_published(pid: int, maps: Sequence[str]) -> Published | None:
     """maps: the lines of /proc/PID/maps. None where our library is not, or not yet ready. Raises
     OSError or struct.error for a process that may not be read or is gone."""
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        for start, end in _data_of_library(maps, program_of(pid)):
-            memory.seek(start)
-            found = _parse(memory.read(end - start))
+        for place in _places(pid, maps):
+            memory.seek(place.start)
+            found = _parse(memory.read(len(place)))
             if found is not None:
                 return found
     return None
+
+
+def _places(pid: int, maps: Sequence[str]) -> Iterator[range]:
+    """The addresses where the counters may lie. A program that was linked with our library may have
+    any amount of data: its file tells the very place. Of the library itself all that it has in its
+    file and may write is a few pages; its file may have been replaced since."""
+    program = program_of(pid).removesuffix(DELETED)
+    for line in maps:
+        words = line.split(None, 5)
+        if len(words) < 6 or not words[1].startswith("rw"):
+            continue
+        addresses = range(*(int(word, 16) for word in words[0].split("-")))
+        path = words[5].removesuffix(DELETED)
+        if path == program:
+            offset = _offset_in_file(f"/proc/{pid}/exe")
+            start = addresses.start + offset - int(words[2], 16) if offset is not None else 0
+            if start in addresses:
+                yield range(start, start + RECORD_BYTES)
+        elif os.path.basename(path).startswith("liballotrope"):
+            yield addresses
+
+
+def _offset_in_file(program: str) -> int | None:
+    """None where our library is not in it."""
+    try:
+        return ask(program, _offset)
+    except (OSError, ValueError):
+        return None
+
+
+def _offset(elf: "ELFFile") -> int | None:
+    section = elf.get_section_by_name(SECTION)
+    return None if section is None else int(section["sh_offset"])
 
 
 def program_of(pid: int) -> str:
@@ -88,25 +129,6 @@ def program_of(pid: int) -> str:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
         return ""
-
-
-def _data_of_library(maps: Sequence[str], program: str) -> list[tuple[int, int]]:
-    """The writable mappings of our library, or of a static program that may hold it, and what
-    lies behind each without a name (.bss)."""
-    ranges: list[tuple[int, int]] = []
-    ours_end = -1  # .bss begins there; what lies farther on may be the heap
-    for line in maps:
-        words = line.split(None, 5)
-        start, end = (int(word, 16) for word in words[0].split("-"))
-        path = words[5].removesuffix(" (deleted)") if len(words) == 6 else ""
-        is_named = os.path.basename(path).startswith("liballotrope") or path == program
-        if path and is_named or (start == ours_end and not path):
-            if words[1].startswith("rw"):
-                # The counters may lie across the end of .data, where .bss begins.
-                touches = bool(ranges) and ranges[-1][1] == start
-                ranges.append((ranges.pop()[0] if touches else start, end))
-            ours_end = end
-    return ranges
 
 
 def _text(field: bytes) -> str:

@@ -88,9 +88,9 @@ def need_preloadable(name: str) -> Path:
     return program
 
 
-def libraries_of(program: Path, depth: int = 4) -> dict[str, Path]:
+def libraries_of(program: Path, preloaded: str = "", depth: int = 4) -> dict[str, Path]:
     """The libraries that the loader maps for a program, by their names; none where it cannot tell.
-    Of a script, those of its interpreter."""
+    Of a script, those of its interpreter. preloaded: one to have beside them, by its name."""
     try:
         with program.open("rb") as file:
             start = file.read(4096)
@@ -98,12 +98,12 @@ def libraries_of(program: Path, depth: int = 4) -> dict[str, Path]:
         return {}
     if start.startswith(b"#!"):
         interpreter = _interpreter(start) if depth > 0 else None
-        return libraries_of(interpreter, depth - 1) if interpreter else {}
+        return libraries_of(interpreter, preloaded, depth - 1) if interpreter else {}
     if not start.startswith(b"\x7fELF"):
         return {}
     answer = subprocess.run(
         [LOADER, "--list", str(program)],
-        env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
+        env=os.environ | {"LD_PRELOAD": preloaded},
         capture_output=True,
         text=True,
         check=False,

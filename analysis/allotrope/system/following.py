@@ -10,15 +10,32 @@ from .process_tree import descendants
 
 FIRST_PERIOD = 0.02
 REST = 20
+BURST = 0.05  # CPU seconds
+
+
+class Allowance:
+    """The CPU time that looks may take: a twentieth of the time that passes, and BURST at once. The
+    first look at a program or library reads its file, which takes some thousandths; with a rest
+    after each of these a command's first children were missed."""
+
+    def __init__(self) -> None:
+        self.seconds = BURST
+
+    def rest_after(self, spent: float, passed: float) -> float:
+        """How long to rest after a look. spent: the CPU time that it took; passed: the time between
+        it and the look before."""
+        self.seconds = min(BURST, self.seconds + passed / REST) - spent
+        return max(0.0, -self.seconds * REST)
 
 
 class Follower:
-    """A thread that looks at all processes of a command again and again. A look that takes long is
-    followed by REST times as long a rest, so looks take a twentieth of a processor at most. For
-    `with`, round the command's run."""
+    """A thread that looks at all processes of a command again and again, as often as its allowance
+    permits. For `with`, round the command's run."""
 
     def __init__(self) -> None:
         self.period = FIRST_PERIOD  # seconds between two looks
+        # Seconds. What begins and ends in less may never have been looked at.
+        self.longest_gap = 0.0
         self.over = threading.Event()
         self.thread: threading.Thread | None = None
 
@@ -44,9 +61,14 @@ class Follower:
         raise NotImplementedError
 
     def _look_on(self, root: int) -> None:
+        last = time.monotonic()
         self.prepare()
-        began, rest = time.monotonic(), 0.0
+        began = time.monotonic()
+        allowance, rest = Allowance(), 0.0
         while not self.over.wait(max(self.period, rest)):
-            start = time.thread_time()
-            self.look([root, *descendants(root)], time.monotonic() - began)
-            rest = REST * (time.thread_time() - start)
+            start, now = time.thread_time(), time.monotonic()
+            passed, last = now - last, now
+            self.longest_gap = max(self.longest_gap, passed)
+            self.look([root, *descendants(root)], now - began)
+            rest = allowance.rest_after(time.thread_time() - start, passed)
+        self.longest_gap = max(self.longest_gap, time.monotonic() - last)

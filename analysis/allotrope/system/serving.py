@@ -15,7 +15,6 @@ there (analysis/launcher/watch.c). `Onlooker` does so from outside, for a run th
 is, and misses what ends between two looks.
 """
 
-import functools
 import os
 import socket
 import struct
@@ -23,14 +22,12 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 from .counters import Published, find_published, heap_range, mapped_memory
+from .elf_files import ask, defines_malloc, is_static
 from .following import Follower
 from .process_tree import Image, image_of
-
-if TYPE_CHECKING:
-    from elftools.elf.elffile import ELFFile
 
 AT_PHDR, AT_PHENT, AT_PHNUM = 3, 4, 5
 PT_DYNAMIC, PT_PHDR = 2, 6
@@ -88,7 +85,7 @@ def look(thread: int) -> Serving:
         allocations = _count(thread, published)
         program = f"/proc/{thread}/exe"
         name = os.readlink(program)
-        if _is_static(program, _identity(program)):
+        if ask(program, is_static):
             if published is not None:
                 return Serving(_own_name(published), name, allocations, True)
             return Serving("static", name, None)
@@ -116,10 +113,9 @@ def among(files: Sequence[str], own: str | None, allocations: int) -> Serving:
     passed_on = False
     for place, file in enumerate(files):
         try:
-            identity = _identity(file)
-            if place == 0 and _is_static(file, identity):
+            if place == 0 and ask(file, is_static):
                 return Serving("static", file, None)
-            if not _defines_malloc(file, identity):
+            if not ask(file, defines_malloc):
                 continue
         except (OSError, ValueError):
             continue  # no ELF file, or one that is gone
@@ -162,7 +158,7 @@ def _first_with_malloc(
     for name in _objects(thread):
         file = f"/proc/{thread}/exe" if name == "" else f"/proc/{thread}/root{name}"
         try:
-            defines = _defines_malloc(file, _identity(file))
+            defines = ask(file, defines_malloc)
         except (OSError, ValueError):
             continue  # the kernel's vdso, or a file that is gone
         if not defines or (name or program) == beyond:
@@ -214,71 +210,6 @@ def first_link(vector: bytes, read: Any) -> int:
         if tag == DT_DEBUG:
             return int(read(POINTER, value + R_MAP_OFFSET)[0])
         place += PAIR.size
-
-
-# What files say, once for each file: (device, inode, change) tells one from another.
-Identity = tuple[int, int, int]
-
-
-def _identity(file: str) -> Identity:
-    status = os.stat(file)
-    return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-@functools.lru_cache(maxsize=4096)
-def _facts(identity: Identity) -> dict[str, bool]:
-    return {}
-
-
-def _defines_malloc(file: str, identity: Identity) -> bool:
-    facts = _facts(identity)
-    if "malloc" not in facts:
-        with _elf(file) as elf:
-            facts["malloc"] = _exports(elf, "malloc")
-    return facts["malloc"]
-
-
-def _is_static(file: str, identity: Identity) -> bool:
-    facts = _facts(identity)
-    if "static" not in facts:
-        with _elf(file) as elf:
-            kinds = {segment["p_type"] for segment in elf.iter_segments()}
-            facts["static"] = "PT_INTERP" not in kinds
-    return facts["static"]
-
-
-class _elf:
-    """An ELF file while it is open. Raises ValueError for what is none that we can follow."""
-
-    def __init__(self, file: str) -> None:
-        self.file = open(file, "rb")
-
-    def __enter__(self) -> "ELFFile":
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-
-        try:
-            elf = ELFFile(self.file)
-        except ELFError as error:
-            raise ValueError(str(error)) from None
-        if elf.elfclass != 64:
-            raise ValueError("not of 64 bits")
-        return elf
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-
-def _exports(elf: "ELFFile", name: str) -> bool:
-    """By the hash table where there is one: libraries have tens of thousands of symbols."""
-    for kind in (".gnu.hash", ".hash"):
-        table = elf.get_section_by_name(kind)
-        if table is not None:
-            symbol = table.get_symbol(name)
-            return symbol is not None and symbol["st_shndx"] != "SHN_UNDEF"
-    symbols = elf.get_section_by_name(".dynsym")
-    found = symbols.get_symbol_by_name(name) if symbols is not None else None
-    return any(symbol["st_shndx"] != "SHN_UNDEF" for symbol in found or ())
 
 
 # Every process of a run

@@ -262,7 +262,7 @@ def _never_freed(accounts: Mapping[str, Any], sites: Mapping[str, Any] | None) -
     if live < NOTICEABLE_BYTES or live < LEAK_SHARE * (peak or 0):
         return []
     text = (
-        f"{format_bytes(live)} were never freed: {blocks:,} blocks were still held when the "
+        f"{format_bytes(live)} were never freed: {counted(blocks, 'block')} still held when the "
         f"program ended, of {format_bytes(peak)} at most.{_allocated_at(sites)} "
         "What a program needs to its end it may leave so; in one that runs for long it is a "
         "leak, which no allocator mends."

@@ -562,7 +562,8 @@ class Runner:
         )
         settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
         if self.comparison.sites is None:
-            settings |= with_unwinder(contender.allocator.environment())
+            program = self.plan.command_of(contender.allocator)[0]
+            settings |= with_unwinder(contender.allocator.environment(), program)
             settings["ALLOTROPE_SITES"] = str(places / "%p.json")
         with Watcher(weighs=True) as watcher:
             how: dict[str, Any] = {"settings": settings, "fixed_addresses": True}

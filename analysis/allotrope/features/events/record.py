@@ -34,6 +34,6 @@ def recording_line(
     line += [f"--description={json.dumps(description)}"]
     environment = chosen.environment()
     if frames > 1:
-        environment = allocators.with_unwinder(environment)
+        environment = allocators.with_unwinder(environment, command[0])
     line += [f"--env={name}={value}" for name, value in environment.items()]
     return [*line, "--", *command]

@@ -11,7 +11,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from ...output.pprof import Frame
 from ...system.allocators import Allocator
 from ...system.native import read_reports
-from ...system.serving import Process
+from ...system.serving import Onlooker
 from ...system.symbols import Mapping as MappedFile
 from ...system.symbols import Place
 from ..reach import served
@@ -41,15 +41,14 @@ class Leaks:
     about: Mapping[str, Any]  # allotrope.sites/1, of the process that held most
     leaks: Sequence[Leak]
     unknown: Tally  # blocks whose site is not known
-    processes: int
-    unanswered: int  # of these, without a report
+    processes: int  # that wrote a report
+    unanswered: int  # of these, that could make no collection
     mappings: Sequence[MappedFile]
     has_tool: bool  # for names
     # That the collector served, of others nothing is known; None of a process that runs.
     allocations: int | None
     strangers: tuple[str, ...]  # commands of which it served none
-    # Rows of served.not_seen(); None of a process that runs.
-    not_seen: Sequence[Mapping[str, Any]] | None = None
+    not_seen: served.NotSeen | None = None  # None of a process that runs
     suppressed: Tally = Tally()
     unused_rules: tuple[str, ...] = ()
 
@@ -74,14 +73,14 @@ class Leaks:
         return sorted(sums, key=lambda one: -(one[1] + one[2]).bytes)
 
 
-def read_leaks(folder: Path, collector: Allocator, looked_at: Sequence[Process]) -> Leaks | None:
-    """From the files that a command's processes wrote; None when there are none. looked_at: as an
-    Onlooker saw them."""
+def read_leaks(folder: Path, collector: Allocator, onlooker: Onlooker) -> Leaks | None:
+    """From the files that a command's processes wrote; None when there are none. onlooker: who
+    looked at them while they ran."""
     documents = [document for document in read_reports(folder) if "leaks" in document]
     if not documents:
         return None
     heard_of = {document["pid"] for document in documents if document["samples"]}
-    not_seen = served.not_seen(looked_at, collector, heard_of)
+    not_seen = served.seen_by(onlooker, collector, heard_of)
     return replace(with_places(documents), not_seen=not_seen)
 
 

@@ -39,9 +39,7 @@ def read_before(file: str) -> Before:
 
 
 def in_words(tally: Tally) -> str:
-    return (
-        f"{tally.blocks:,} block{'' if tally.blocks == 1 else 's'} of {format_bytes(tally.bytes)}"
-    )
+    return f"{counted(tally.blocks, 'block')} of {format_bytes(tally.bytes)}"
 
 
 def headline(found: Leaks) -> str:
@@ -108,24 +106,22 @@ def sentences(found: Leaks) -> list[Sentence]:
             "what was lost there is not known."
         )
     if found.unknown.blocks:
-        notes.append(f"{found.unknown.blocks:,} leaked blocks were allocated at unknown places.")
+        leaked = counted(found.unknown.blocks, "leaked block")
+        notes.append(f"where {leaked} came from is not known.")
     if found.suppressed.blocks:
         notes.append(f"{in_words(found.suppressed)} suppressed.")
     for rule in found.unused_rules:
         notes.append(f"the suppression '{rule}' met no leak.")
     if found.processes > 1:
         notes.append(
-            f"the command has {found.processes} processes; what leaked before a fork counts in "
-            "each."
+            f"{found.processes} processes wrote a report; what leaked before a fork counts in each."
         )
     if found.leaks and not found.has_tool:
         notes.append(WITHOUT_TOOL + ".")
-    # A stranger that wrote a report is named above.
-    silent = [row for row in found.not_seen or () if row["command"] not in found.strangers]
-    return [
-        *(Sentence("note", "Note", note) for note in notes),
-        *served.not_seen_sentences(silent, "what was lost there"),
-    ]
+    words = [Sentence("note", "Note", note) for note in notes]
+    if found.not_seen is not None:
+        words += found.not_seen.without(found.strangers).sentences("what was lost there")
+    return words
 
 
 def as_document(found: Leaks) -> dict[str, Any]:
@@ -138,7 +134,7 @@ def as_document(found: Leaks) -> dict[str, Any]:
         "not_known_of": found.unanswered,
         "allocations": found.allocations,
         "not_served": list(found.strangers),
-        "not_seen": found.not_seen,
+        **(found.not_seen or served.NotSeen(None)).as_document(),
         **{kind: vars(found.sum(kind)) for kind in KINDS},
         "suppressed": vars(found.suppressed),
         "unknown_blocks": found.unknown.blocks,

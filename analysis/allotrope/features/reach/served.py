@@ -9,17 +9,22 @@ main row's reach, the contender's figures are somebody else's, and carry no verd
 """
 
 import os
+from dataclasses import dataclass, replace
 from typing import Any, Collection, Mapping, Sequence
 
 from ...output.sentences import Sentence, enumerate_names
 from ...system.allocators import Allocator
+from ...system.machine import proc_is_mounted
 from ...system.process_tree import Window
-from ...system.serving import KILLED, OUTLIVES, PRIVATE, Process, Serving
+from ...system.serving import KILLED, OUTLIVES, PRIVATE, Onlooker, Process, Serving
 
 MOST_ROWS = 20
 MOST_NAMED = 4
 MOST_COUNTED = 8
 NO_ACCOUNT = "it did not serve the process that used most CPU"
+# Seconds between two looks at a command's processes from which on a report tells of it. Usual are
+# some hundredths, and a loaded machine stretches them.
+NOTICEABLE_GAP = 0.5
 NO_PTRACE = "for the kernel allows no ptrace"
 WORDS = {"own": "its own malloc", "static": "its own (static)", "unknown": "unknown"}
 # Why nobody looked at a process, or at its end.
@@ -311,12 +316,44 @@ def not_seen(
     return [{key: row[key] for key in NOT_SEEN} for row in found["rows"]] if found else []
 
 
-def not_seen_clause(rows: Sequence[Mapping[str, Any]] | None) -> str:
-    """The rows of not_seen() as a clause; empty where there are none."""
-    return f"our library did not serve {_name_all(rows)}" if rows else ""
+@dataclass(frozen=True)
+class NotSeen:
+    """What a report of our library's does not tell of, by looks from outside."""
+
+    rows: Sequence[Mapping[str, Any]] | None  # of not_seen(); None: nobody could look
+    longest_gap: float = 0.0  # seconds between two looks
+
+    def as_document(self) -> dict[str, Any]:
+        """docs/sites.md."""
+        gap = None if self.rows is None else round(self.longest_gap, 3)
+        return {"not_seen": self.rows, "longest_gap_seconds": gap}
+
+    def without(self, named: Collection[str]) -> "NotSeen":
+        """named: commands of which the report says the same, for they wrote one."""
+        rows = self.rows and [row for row in self.rows if row["command"] not in named]
+        return replace(self, rows=rows)
+
+    def clauses(self) -> list[str]:
+        if self.rows is None:
+            return ["/proc is not mounted, so nobody could see whom our library did not serve"]
+        found = [f"our library did not serve {_name_all(self.rows)}"] if self.rows else []
+        if self.longest_gap >= NOTICEABLE_GAP:
+            found.append(
+                f"{self.longest_gap:.1f} s passed between two looks at the command's processes, so "
+                "one that ran for less may have been missed"
+            )
+        return found
+
+    def sentences(self, what: str) -> list[Sentence]:
+        """what: of what the report does not tell where our library did not serve."""
+        clauses = self.clauses()
+        if self.rows or self.rows is None:
+            clauses[0] += f"; {what} is not known"
+        return [Sentence("note", "Not seen", f"{clause}.") for clause in clauses]
 
 
-def not_seen_sentences(rows: Sequence[Mapping[str, Any]] | None, what: str) -> list[Sentence]:
-    """what: of what, therefore, the report does not tell."""
-    clause = not_seen_clause(rows)
-    return [Sentence("note", "Not seen", f"{clause}; {what} is not known.")] if clause else []
+def seen_by(onlooker: Onlooker, allocator: Allocator, heard_of: Collection[int]) -> NotSeen:
+    """heard_of: as of not_seen()."""
+    if not proc_is_mounted():
+        return NotSeen(None)
+    return NotSeen(not_seen(onlooker.processes, allocator, heard_of), onlooker.longest_gap)

@@ -6,6 +6,7 @@ import re
 
 from ...output.files import read_json
 from ...output.pprof import Frame
+from ...output.sentences import counted
 from ...output.units import format_bytes
 from ...system.errors import UserError
 from ...system.symbols import Place, Symbols
@@ -51,7 +52,7 @@ def holds(now: Sites) -> str:
     peak = now.raw["peak_bytes"]
     return (
         f"{now.raw['command']}, pid {now.raw['pid']}, holds about {format_bytes(held.bytes)} in "
-        f"{held.blocks:,} blocks, {share(held.bytes, peak)} of the most it held."
+        f"{counted(held.blocks, 'block')}, {share(held.bytes, peak)} of the most it held."
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Mapping, Sequence
 from ...output.pprof import Frame
 from ...system.allocators import Allocator
 from ...system.native import read_reports
-from ...system.serving import Process
+from ...system.serving import Onlooker
 from ...system.symbols import Place, Symbols
 from ..reach import served
 
@@ -76,10 +76,9 @@ class Sites:
 
     raw: Mapping[str, Any]  # allotrope.sites/1
     sites: Sequence[Site]
-    processes: int  # of the command; this is the one that held most
+    processes: int  # that wrote what they saw; this is the one that held most
     symbols: Symbols = field(repr=False, compare=False)
-    # Rows of served.not_seen(); None: nobody looked at the command's processes.
-    not_seen: Sequence[Mapping[str, Any]] | None = None
+    not_seen: served.NotSeen | None = None  # None: nobody meant to look
 
     @property
     def is_exact(self) -> bool:
@@ -126,21 +125,21 @@ class Sites:
 
 
 def read_sites(
-    folder: Path, allocator: Allocator, looked_at: Sequence[Process] | None = None
+    folder: Path, allocator: Allocator, onlooker: Onlooker | None = None
 ) -> Sites | None:
     """From the files that a command's processes wrote; None when there are none. The library does
-    not know whose allocator it was that it passed the calls to. looked_at: as an Onlooker saw
-    them."""
+    not know whose allocator it was that it passed the calls to. onlooker: who looked at them while
+    they ran."""
     documents = read_reports(folder)
     if not documents:
         return None
     raw = max(documents, key=lambda document: int(document["peak_bytes"]))
     raw |= {"allocator": allocator.name, "preset": allocator.preset}
     found = with_names(raw, len(documents))
-    if looked_at is None:
+    if onlooker is None:
         return found
     heard_of = {document["pid"] for document in documents if document["samples"]}
-    return replace(found, not_seen=served.not_seen(looked_at, allocator, heard_of))
+    return replace(found, not_seen=served.seen_by(onlooker, allocator, heard_of))
 
 
 def with_names(raw: dict[str, Any], processes: int) -> Sites:

@@ -4,7 +4,7 @@
 from typing import Any
 
 from ...output.pprof import Profile
-from ...output.sentences import LEAK_SHARE, Sentence
+from ...output.sentences import LEAK_SHARE, Sentence, counted
 from ...output.units import format_bytes
 from ...statistics.verdicts import NOTICEABLE_BYTES
 from ...system.symbols import WITHOUT_TOOL
@@ -66,15 +66,17 @@ def sentences(found: Sites) -> list[Sentence]:
         words.append(Sentence("note", "The peak", text))
     for name, tally, site in leaks(found)[:3]:
         text = (
-            f"{about}{format_bytes(tally.bytes)} in {tally.blocks:,} blocks, allocated at {name}, "
-            f"are never freed: {share(tally.bytes, peak)} of the peak."
+            f"{about}{format_bytes(tally.bytes)} in {counted(tally.blocks, 'block')}, allocated at "
+            f"{name}, {'is' if tally.blocks == 1 else 'are'} never freed: "
+            f"{share(tally.bytes, peak)} of the peak."
         )
         chain = callers(site)
         if chain:
             text += f" Called by {chain}."
         words.append(Sentence("finding", "Never freed", text))
     words += [*_mostly_leaked(found), *_temporaries(found), *_ages(found), *_limits(found)]
-    return words + served.not_seen_sentences(found.not_seen, "what was allocated there")
+    not_seen = found.not_seen.sentences("what was allocated there") if found.not_seen else []
+    return words + not_seen
 
 
 def _peak_doubt(found: Sites) -> str:
@@ -93,7 +95,7 @@ def _mostly_leaked(found: Sites) -> list[Sentence]:
         return []
     about = "" if found.is_exact else "about "
     text = (
-        f"{about}{format_bytes(held.bytes)} in {held.blocks:,} blocks: "
+        f"{about}{format_bytes(held.bytes)} in {counted(held.blocks, 'block')}: "
         f"{share(held.bytes, all_of_it.bytes)} of all that was allocated."
     )
     return [Sentence("finding", "Never freed", text)]
@@ -164,8 +166,8 @@ def _limits(found: Sites) -> list[Sentence]:
         notes.append("/proc was not mounted, so places are bare addresses.")
     if found.processes > 1:
         notes.append(
-            f"the command has {found.processes} processes; this is {found.raw['command']}, pid "
-            f"{found.raw['pid']}, which held most."
+            f"{found.processes} processes wrote what they saw; this is {found.raw['command']}, pid "
+            f"{found.raw['pid']}, which held most of them."
         )
     return [Sentence("note", "Note", note) for note in notes]
 
@@ -182,7 +184,7 @@ def as_document(found: Sites) -> dict[str, Any]:
         "schema": SCHEMA,
         **kept,
         "processes": found.processes,
-        "not_seen": found.not_seen,
+        **(found.not_seen or served.NotSeen(None)).as_document(),
         "words": [str(sentence) for sentence in sentences(found)],
         "sites": [
             {

@@ -155,7 +155,7 @@ def sites_page(found: Sites, command: str, date: str, over_time: Timeline | None
         allocator += f":{found.raw['preset']}"
     settings: list[Sequence[str]] = [
         ["process", f"{found.raw['command']}, pid {found.raw['pid']}"],
-        ["processes of the command", str(found.processes)],
+        ["processes that wrote what they saw", str(found.processes)],
         ["allocator", allocator],
         ["samples", f"{found.raw['samples']:,}"],
         ["bytes between samples, at the end", format_bytes(found.raw["rate_bytes"])],

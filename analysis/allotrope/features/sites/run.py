@@ -23,11 +23,14 @@ def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
     return allocators.for_program(chosen, command[0])
 
 
-def environment_for(chosen: allocators.Allocator, rate: str | None, frames: int) -> dict[str, str]:
+def environment_for(
+    chosen: allocators.Allocator, program: str, rate: str | None, frames: int
+) -> dict[str, str]:
+    """program: the command's first word."""
     environment = {
         key: value for key, value in os.environ.items() if key not in allocators.OWN_VARIABLES
     }
-    environment |= allocators.with_unwinder(chosen.watched_environment())
+    environment |= allocators.with_unwinder(chosen.watched_environment(), program)
     environment["ALLOTROPE_SITES_FRAMES"] = str(frames)
     if rate is not None:
         environment["ALLOTROPE_SITES_RATE"] = check_rate(rate)

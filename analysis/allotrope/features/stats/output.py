@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from ...output.sentences import counted
 from ...output.units import format_bytes, format_count
 
 
@@ -30,7 +31,7 @@ def as_lines(found: dict[str, Any]) -> list[str]:
         made = sum(held["calls"].values()) - held["calls"]["free"]
         size = format_bytes(held["requested_bytes"])
         rows += [
-            ("program holds", f"{size} in {held['blocks']:,} blocks{ratio}"),
+            ("program holds", f"{size} in {counted(held['blocks'], 'block')}{ratio}"),
             ("program held at most", format_bytes(held["most_requested_bytes"])),
             ("calls so far", f"{made:,} allocations, {held['calls']['free']:,} frees"),
         ]
