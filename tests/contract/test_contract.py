@@ -699,22 +699,25 @@ def test_the_archive_needs_no_dlsym() -> None:
     assert needed == []
 
 
-def test_sites_of_a_static_program(tmp_path: Path) -> None:
-    program = tmp_path / "static_program"
+@pytest.fixture(scope="session")
+def static_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("static") / "static_program"
     compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
+    return program
+
+
+def test_sites_of_a_static_program(static_program: Path, tmp_path: Path) -> None:
     sites = tmp_path / "sites.json"
     environment = {"ALLOTROPE_SITES": str(sites), "ALLOTROPE_SITES_RATE": "1"}
-    result = subprocess.run([str(program)], env=environment, capture_output=True, timeout=HANG)
+    result = subprocess.run([str(static_program)], env=environment, capture_output=True, timeout=HANG)
     assert (result.returncode, result.stderr) == (0, b"")
     assert sites.stat().st_size > 0
 
 
 @pytest.mark.parametrize("spec", ["", *(under.spec for under in OURS)])
-def test_a_static_program_uses_the_archive(spec: str, tmp_path: Path) -> None:
-    program = tmp_path / "static_program"
-    compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
+def test_a_static_program_uses_the_archive(spec: str, static_program: Path) -> None:
     result = subprocess.run(
-        [str(program)],
+        [str(static_program)],
         env={"ALLOTROPE": spec},
         capture_output=True,
         text=True,
@@ -725,11 +728,9 @@ def test_a_static_program_uses_the_archive(spec: str, tmp_path: Path) -> None:
     assert result.stderr == ""
 
 
-def test_static_program_stops_at_a_bad_option(tmp_path: Path) -> None:
-    program = tmp_path / "static_program"
-    compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
+def test_static_program_stops_at_a_bad_option(static_program: Path) -> None:
     result = subprocess.run(
-        [str(program)],
+        [str(static_program)],
         env={"ALLOTROPE": "nonsense"},
         capture_output=True,
         text=True,
