@@ -421,11 +421,7 @@ def test_nobody_waits_for_modules_of_others(mock: Command, words: list[str]) -> 
     done = subprocess.run(
         [python, "-X", "importtime", *rest], env=mock.environment(), capture_output=True, text=True
     )
-    read = {
-        line.split("|")[2].strip()
-        for line in done.stderr.splitlines()
-        if line.count("|") == 2
-    }
+    read = {line.split("|")[2].strip() for line in done.stderr.splitlines() if line.count("|") == 2}
     assert "click" in read and not read & set(HEAVY_MODULES)
 
 
