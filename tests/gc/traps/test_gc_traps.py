@@ -138,9 +138,9 @@ GIVEN_UP_SLOWLY = {"blocks-all"}
 
 # Each allocates some ten thousand blocks, in many processes or with many mappings to read: a
 # collection for each 40 of them is hundreds that are alike. The collections that the case itself
-# asks for are as many as ever. ALLOTROPE_TRAPS=all has every one.
+# asks for are as many as ever. ALLOTROPE_CORNERS=all, which `make stress` sets, has every one.
 ALLOCATES_MUCH = {"forks", "loaded-storage", "low-mappings"}
-ALL_COLLECTIONS = os.environ.get("ALLOTROPE_TRAPS") == "all"
+ALL_COLLECTIONS = os.environ.get("ALLOTROPE_CORNERS") == "all"
 
 # The user may not write where they are wanted.
 WITHOUT_STATISTICS = {"hidden-from-user"}
