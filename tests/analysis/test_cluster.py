@@ -50,6 +50,11 @@ grep -q "SigIgn.*[2367abef]$" /proc/self/status && exit 3  # a worker's ignored 
 exec awk "BEGIN { for (i = 0; i < 3000; i++) a[i] = i; print a[7] }"
 '''
 """
+# Dask looks 100 times a second at what its threads do, and 50 times at whether it is late.
+QUIET = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+}
 ROUNDS = 2
 CHOICE = ("-a", "glibc", "-a", "blocks")
 
@@ -127,7 +132,9 @@ class Cluster:
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         log = open(self.folder / "dask.log", "ab")
         with log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder, env=os.environ | QUIET
+            )
         self.processes.append(process)
         return process
 

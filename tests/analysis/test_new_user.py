@@ -27,7 +27,7 @@ PROGRAM = """
 static volatile int sum;
 static void *hash_words(void *unused)
 {
-    for (int i = 0; i < 300000; i++)
+    for (int i = 0; i < 120000; i++)
         sum += i;
     return unused;
 }

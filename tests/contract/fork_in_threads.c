@@ -12,7 +12,7 @@
 
 #include "tests/contract/contract.h"
 
-enum { THREADS = 4, FORKS = 60, SHARED = 400 };
+enum { THREADS = 4, FORKS = 30, SHARED = 400 };
 static void *shared[SHARED]; /* allocated by the threads, freed by each child */
 static _Atomic bool stop;
 static _Atomic int ready; /* threads whose share of `shared` is complete */

@@ -15,7 +15,7 @@
 
 #include "tests/contract/contract.h"
 
-enum { FORKS = 300, WRITES = 2000000 };
+enum { FORKS = 150, WRITES = 500000 };
 static int sink;
 static volatile bool stop;
 

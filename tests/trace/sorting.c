@@ -7,7 +7,7 @@
 
 #include "bench_programs/random.h"
 
-enum { WORDS = 4000 };
+enum { WORDS = 1000 };
 
 static int compare(const void *first, const void *second)
 {

@@ -26,7 +26,7 @@ TOOLS = BUILD / "trace" / "recorder"
 PROGRAMS = BUILD / "tests" / "trace"
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
 
-GROWING = "BEGIN { for (j = 0; j < 10; j++) { for (i = 0; i < 10000; i++) x[i] = i j; delete x } }"
+GROWING = "BEGIN { for (j = 0; j < 4; j++) { for (i = 0; i < 10000; i++) x[i] = i j; delete x } }"
 
 READER_ENDED = (
     "allotrope: the reader of the recording ended; the recording stops there, and the program "
@@ -305,7 +305,7 @@ COLLECTED = "gc:free=ignore,policy=boehm"
 @pytest.mark.parametrize(
     "allocator, command",
     [
-        (COLLECTED, (str(BUILD / "bench_programs" / "gcbench"), "depth=14")),
+        (COLLECTED, (str(BUILD / "bench_programs" / "gcbench"), "depth=13")),
         (COLLECTED, ("gawk", GROWING)),
         ("gc:free=ignore,policy=boehm,every=5000", ("gawk", GROWING)),
         ("gc:classic,pointers=interior", ("gawk", GROWING)),

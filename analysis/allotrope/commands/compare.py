@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """`allotrope compare`: a command, or the programs of a suite, under several allocators."""
 
+from __future__ import annotations
+
 import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..features.cluster.suite import measure_on_cluster
 from ..features.compare import output as compare_output
@@ -77,6 +77,9 @@ from .words import (
     output_options,
     takes_command,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 # For --html, --json, --csv and --markdown of a suite, too.
@@ -675,9 +678,16 @@ def _need_readable(option: str, file: str | None) -> None:
 
 def compare_with_progress(plan: Plan) -> Comparison:
     """Measures; on a terminal a line shows how far it is."""
-
     if not sys.stderr.isatty():
         return compare(plan)
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

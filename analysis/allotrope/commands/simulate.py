@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`allotrope simulate pages`, `caches` and `tlb`, the commands."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from ..features.locality.lines import add_lines, line_table, need_shape, wants_windows
 from ..features.locality.output import say_more
@@ -30,6 +31,9 @@ from ..output.terminal import print_in_parts, terminal
 from ..output.units import format_whole_bytes
 from .filter_options import filter_options, lines_option, window_options
 from .words import RESULTS, Group, Word, output_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @click.group(cls=Group)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Text on a terminal of any width: figures are never cut, and what is left out is named."""
 
+from __future__ import annotations
+
 import os
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
 from .sentences import Sentence
 from .text import width_of, wrap
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 GAP = "  "
 UNLIMITED = 1 << 20
@@ -18,6 +21,8 @@ Rows = Sequence[Sequence[str]]
 
 
 def terminal(stderr: bool = False) -> Console:
+    from rich.console import Console  # here, for most words and questions print no table
+
     return Console(stderr=stderr, width=width_of(2 if stderr else 1))
 
 
@@ -31,6 +36,8 @@ def table_width(console: Console) -> int:
 
 def print_line(console: Console, line: str, style: str = "") -> None:
     """As it is, neither wrapped nor cut."""
+    from rich.text import Text
+
     console.print(Text(line, style), soft_wrap=True)
 
 
@@ -101,6 +108,8 @@ def print_table(
 
 def print_in_parts(console: Console, rows: Rows, title: str) -> None:
     """A table of many columns as several, below each other, each with the first column."""
+    from rich.text import Text
+
     console.print(Text(title, "bold"))
     widths = _widths(rows)
     width = table_width(console)

@@ -2,6 +2,7 @@
 """`allotrope simulate` on whole streams: against plain models, and against cachegrind."""
 
 import csv
+import functools
 import io
 import json
 import os
@@ -10,10 +11,12 @@ import re
 import shutil
 import signal
 import subprocess
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import Command
@@ -39,8 +42,11 @@ def lackey_text(references: list[Reference]) -> str:
     return "\n".join(["==1== Lackey", "I  04001090,3", *lines]) + "\n"
 
 
-def read_lackey(text: str) -> list[Reference]:
+@functools.cache
+def read_lackey(path: Path) -> list[Reference]:
+    """Of a file that no test changes."""
     references = []
+    text = path.read_text()
     for kind, address, size in re.findall(r"^ ([LSM]) ([0-9a-f]+),(\d+)$", text, re.MULTILINE):
         place = (int(address, 16), int(size))
         references += [(*place, False)] if kind in "LM" else []
@@ -130,11 +136,12 @@ def simulate(command: Command, *arguments: str) -> Any:
 
 
 def faults_with(curve: list[dict[str, int]], frames: int) -> int:
-    return [point["faults"] for point in curve if point["frames"] <= frames][-1]
+    """Of the last point up to there. Frames ascend."""
+    return curve[bisect_right(curve, frames, key=itemgetter("frames")) - 1]["faults"]
 
 
 def test_page_curves_equal_a_plain_lru_memory(command: Command, stream: Path) -> None:
-    references = read_lackey(stream.read_text())
+    references = read_lackey(stream)
     document = simulate(command, "pages", "--page-size", "64,4096,8192", str(stream))
     assert document["schema"] == "allotrope.simulate.pages/1"
     assert document["references"] == len(references)
@@ -158,7 +165,7 @@ def test_curves_hold_a_point_for_every_change(command: Command, invented: Path) 
 
 
 def test_caches_equal_plain_ones(command: Command, stream: Path) -> None:
-    references = read_lackey(stream.read_text())
+    references = read_lackey(stream)
     document = simulate(command, "caches", str(stream))
     assert document["schema"] == "allotrope.simulate.caches/1"
     assert len(document["results"]) == 2 * 13 * 16
@@ -171,7 +178,7 @@ def test_caches_equal_plain_ones(command: Command, stream: Path) -> None:
 
 
 def test_lines_of_16_bytes_equal_plain_ones(command: Command, stream: Path) -> None:
-    references = read_lackey(stream.read_text())
+    references = read_lackey(stream)
     document = simulate(command, "caches", "--block", "16:4", "--shape", "16:48:3", str(stream))
     results = {(r["block"], r["sets"], r["ways"]): r for r in document["results"]}
     for result in (results[16, 32, 1], results[16, 64, 4], document["shapes"][0]):
@@ -180,11 +187,11 @@ def test_lines_of_16_bytes_equal_plain_ones(command: Command, stream: Path) -> N
 
 
 def misses_with(curve: list[dict[str, int]], blocks: int) -> int:
-    return [point["misses"] for point in curve if point["blocks"] <= blocks][-1]
+    return curve[bisect_right(curve, blocks, key=itemgetter("blocks")) - 1]["misses"]
 
 
 def test_tlbs_equal_plain_caches_of_pages(command: Command, stream: Path) -> None:
-    references = read_lackey(stream.read_text())
+    references = read_lackey(stream)
     document = simulate(command, "tlb", "--tlb", "4K,2M:4", "--shape", "zen4-dtlb", str(stream))
     assert document["schema"] == "allotrope.simulate.tlb/1"
     assert len(document["results"]) == 13 * 16 + 13 * 4
@@ -210,7 +217,7 @@ def test_a_tlb_curve_is_the_page_faults_of_such_a_memory(command: Command, recor
 
 
 def test_causes_add_up_to_the_misses(command: Command, stream: Path) -> None:
-    references = read_lackey(stream.read_text())
+    references = read_lackey(stream)
     document = simulate(command, "caches", "--block", "64", str(stream))
     for result in document["results"]:
         assert result["misses"] == result["cold"] + result["capacity"] + result["conflict"]
@@ -221,7 +228,7 @@ def test_causes_add_up_to_the_misses(command: Command, stream: Path) -> None:
 
 
 def test_shapes_of_any_size_equal_plain_ones(command: Command, stream: Path) -> None:
-    references = read_lackey(stream.read_text())
+    references = read_lackey(stream)
     shapes = [(64, 48, 12), (64, 16, 20), (32, 3, 5)]
     options = [word for shape in shapes for word in ("--shape", "%d:%d:%d" % shape)]
     document = simulate(command, "caches", "--shape", "zen5-l1d", *options, str(stream))
@@ -268,7 +275,7 @@ def test_the_number_of_threads_changes_nothing(command: Command, recorded: Path)
 
 
 def test_count_takes_the_first_references(command: Command, recorded: Path) -> None:
-    references = read_lackey(recorded.read_text())[:50000]
+    references = read_lackey(recorded)[:50000]
     document = simulate(command, "pages", "--count", "50000", str(recorded))
     assert document["references"] == 50000
     assert faults_with(document["pages"][0]["curve"], 8) == naive_faults(references, 4096, 8)
@@ -543,10 +550,26 @@ def test_a_cut_off_trace_is_named_and_what_precedes_it_kept(
     assert json.loads(done.stdout)["references"] > 0
 
 
-def dumped(trace: Path) -> list[dict[str, str]]:
+class Row(NamedTuple):
+    """A line of `trace dump`."""
+
+    thread: str
+    reference: Reference
+    owner: str
+    function: str
+
+
+@functools.cache
+def dumped(trace: Path) -> list[Row]:
+    """Of a trace that no test changes."""
     dump = [str(BUILD / "trace/allotrope-trace"), "dump", "csv", str(trace)]
     text = subprocess.run(dump, capture_output=True, check=True, text=True).stdout
-    return list(csv.DictReader(io.StringIO(text)))
+    lines = csv.reader(io.StringIO(text))
+    assert next(lines)[:6] == ["thread", "kind", "address", "size", "class", "function"]
+    return [
+        Row(thread, (int(address, 16), int(size), kind == "store"), owner, function)
+        for thread, kind, address, size, owner, function, *_ in lines
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -617,7 +640,7 @@ def test_jobs_change_no_byte_of_caches(threaded_trace: Path, jobs: str, words: l
 def test_threads_are_seen_that_meet_between_parts(threaded_trace: Path) -> None:
     """The last part begins where another thread does, which is the only one in it."""
     jobs = 256
-    threads = [row["thread"] for row in dumped(threaded_trace)]
+    threads = [row.thread for row in dumped(threaded_trace)]
     begins = next(i for i, thread in enumerate(threads) if thread != threads[0])
     count = -(-begins * jobs // (jobs - 1))
     assert len(set(threads[begins:count])) == 1
@@ -726,21 +749,17 @@ def test_jobs_change_no_byte_of_a_long_or_damaged_trace(
             assert outcome(path, "--jobs", jobs, *options) == serial
 
 
-def plain(rows: list[dict[str, str]]) -> list[Reference]:
-    return [(int(row["address"], 16), int(row["size"]), row["kind"] == "store") for row in rows]
-
-
 @pytest.mark.parametrize(
     ("options", "passes"),
     [
-        (["--thread", "2,3"], lambda i, row: row["thread"] in ("2", "3")),
-        (["--class", "allocator"], lambda i, row: row["class"] == "allocator"),
-        (["--function", "mem*", "--function", "malloc"], lambda i, row: named(row["function"])),
+        (["--thread", "2,3"], lambda i, row: row.thread in ("2", "3")),
+        (["--class", "allocator"], lambda i, row: row.owner == "allocator"),
+        (["--function", "mem*", "--function", "malloc"], lambda i, row: named(row.function)),
         (["--references", "5000:190000"], lambda i, row: 5000 <= i < 190000),
         (["--references", ":70000"], lambda i, row: i < 70000),
         (
             ["--references", "190000:", "--class", "program,allocator", "--thread", "1"],
-            lambda i, row: i >= 190000 and row["thread"] == "1",
+            lambda i, row: i >= 190000 and row.thread == "1",
         ),
     ],
 )
@@ -753,7 +772,7 @@ def test_a_filter_leaves_what_it_says(
     assert 0 < len(left) < len(rows)
     document = simulate(command, "tlb", "--tlb", "4K:2", *options, str(threaded_trace))
     assert document["references"] == len(left)
-    faults = naive_faults(plain(left), 4096, 5)
+    faults = naive_faults([row.reference for row in left], 4096, 5)
     assert misses_with(document["fully_associative"][0]["curve"], 5) == faults
     assert set(document["filter"]) == {option[2:] for option in options[::2]}
 
@@ -775,12 +794,12 @@ def test_regions_share_out_the_references(command: Command, threaded_trace: Path
     assert both["references"] == found["stack"] + found["heap"]
 
 
-def misses_by_window(rows: list[dict[str, str]], width: int) -> list[int]:
+def misses_by_window(rows: list[Row], width: int) -> list[int]:
     """Of a plain cache of 64 sets, 2 ways and blocks of 64 bytes."""
     cache: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(64)]
     misses = [0] * -(-len(rows) // width)
-    for i, reference in enumerate(plain(rows)):
-        for number in units(reference, 64):
+    for i, row in enumerate(rows):
+        for number in units(row.reference, 64):
             blocks = cache[number % 64]
             misses[i // width] += number not in blocks
             blocks[number] = None
@@ -875,7 +894,7 @@ def test_a_filter_that_leaves_nothing_says_why(
 
 
 def test_text_can_be_cut_by_number_alone(command: Command, recorded: Path) -> None:
-    references = read_lackey(recorded.read_text())[1000:50000]
+    references = read_lackey(recorded)[1000:50000]
     document = simulate(command, "pages", "--references", "1000:50000", str(recorded))
     assert document["references"] == 49000
     assert faults_with(document["pages"][0]["curve"], 8) == naive_faults(references, 4096, 8)
@@ -1117,9 +1136,9 @@ def test_misses_of_a_shape_add_up_by_class_and_region(command: Command, tmp_path
     assert sum(shape["misses_by_set"]) == shape["misses"]
 
 
-def test_pages_of_results_are_written(command: Command, stream: Path, tmp_path: Path) -> None:
+def test_pages_of_results_are_written(command: Command, recorded: Path, tmp_path: Path) -> None:
     for kind in ("pages", "caches", "tlb"):
         page = tmp_path / f"{kind}.html"
-        done = command.run("simulate", kind, "--html", str(page), str(stream))
+        done = command.run("simulate", kind, "--html", str(page), str(recorded))
         assert done.returncode == 0, done.stderr
         assert "allotrope simulate" in page.read_text()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """A comparison as JSON (docs/compare-format.md), CSV, Markdown, hyperfine's JSON, and a table."""
 
+from __future__ import annotations
+
 import dataclasses
 import shlex
 import statistics
-from typing import Any, Mapping, Sequence
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ...output import files
 from ...output.sentences import Sentence
@@ -41,6 +41,9 @@ from .servers import (
     server_result,
     server_rows,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SCHEMA = "allotrope.compare/1"
 

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The tables and CSV of `allotrope lifetimes`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
-from rich.console import Console
 
 from ...output.terminal import GAP, print_in_parts, print_line, print_table, print_wrapped
 from ...output.text import wrap
 from ...output.units import format_bytes, in_unit
 from ..sites.output import SHOWN_CALLERS
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # A site in fewer columns than these stands above its figures, not beside them.
 LEAST_SITE = 24

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The tables and CSV of `allotrope locality`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from ...output.terminal import print_in_parts, print_wrapped, terminal
 from ...output.units import format_whole_bytes
@@ -28,6 +28,9 @@ from .simulate import (
     window_table,
 )
 from .verdicts import sentences
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The table and CSV of `allotrope replay`."""
 
-from collections.abc import Iterator
-from typing import Any
+from __future__ import annotations
 
-from rich.console import Console
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from ...output.terminal import print_table, print_wrapped, say
 from ...output.units import format_bytes, format_seconds
 from .advice import advice
 from .measure import Document, notes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 COLUMNS = ["allocator", "heap_peak_bytes", "heap_to_live", "rss_growth_bytes"]
 COLUMNS += ["cpu_seconds", "minor_faults", "failure"]

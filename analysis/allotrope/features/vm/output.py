@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The tables and CSV of `allotrope vm`."""
 
-from collections.abc import Iterator
-from typing import Any, Sequence
+from __future__ import annotations
 
-from rich.console import Console
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Sequence
 
 from ...output.terminal import print_line, print_table, print_wrapped
 from ...output.sentences import counted
 from ...output.units import format_coverage, format_nanoseconds
 from .measure import ADD, LESS_THAN_A_TIMER, Document, figure, median_ns
 from .paper import TABLE_1, Machine
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CSV_COLUMNS = ["what", "by", "count", "ns", "ns_low", "ns_high"]
 CSV_COLUMNS += ["adds", "adds_low", "adds_high", "why"]

@@ -99,10 +99,10 @@ class Knuth(Model):
 
     def alloc(self, size: int) -> int:
         size = max(round_up(size + self.tags, self.align), LEAST)
-        if sum(self.sizes[start] for start in self.free_list) < size:
-            self.grow(size)
+        # The heap grows without a search where all free blocks together are smaller. None of them
+        # serves then, so a search leads to the same address.
         order = self.free_list
-        if self.is_wilderness(order[0]):
+        if order and self.is_wilderness(order[0]):
             order = order[1:] + order[:1]
         for start in order:
             if self.sizes[start] >= size:
