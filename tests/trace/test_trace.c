@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "bench_programs/random.h"
+#include "trace/format/chunk.h"
 #include "trace/format/copy.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static uint64_t random_state;
 
@@ -61,13 +63,13 @@ static struct item *add_item(struct model *model)
     return item;
 }
 
-enum { SUPERBLOCKS = 50, MOST_SLOTS = 12, MOST_PATHS = 4 };
+enum { SUPERBLOCKS = 50, MODEL_SLOTS = 12, MOST_PATHS = 4 };
 
 struct random_superblock {
     uint32_t function, slot_count, path_count;
-    struct trace_slot slots[MOST_SLOTS];
-    uint64_t last[MOST_SLOTS];
-    bool is_base[MOST_SLOTS]; /* another slot or the stack pointer follows from it */
+    struct trace_slot slots[MODEL_SLOTS];
+    uint64_t last[MODEL_SLOTS];
+    bool is_base[MODEL_SLOTS]; /* another slot or the stack pointer follows from it */
     uint32_t path[MOST_PATHS];
     struct trace_path described[MOST_PATHS];
 };
@@ -111,7 +113,7 @@ static void make_superblock(struct trace_writer *writer, struct random_superbloc
 {
     uint32_t most_first = 0;
     *block = (struct random_superblock){.function = (uint32_t)random_number(10)};
-    block->slot_count = (uint32_t)random_number(MOST_SLOTS + 1);
+    block->slot_count = (uint32_t)random_number(MODEL_SLOTS + 1);
     block->path_count = 1 + (uint32_t)random_number(MOST_PATHS);
     for (uint32_t i = 0; i < block->path_count; i++) {
         uint32_t first = (uint32_t)random_number(block->slot_count + 1);
@@ -178,7 +180,7 @@ static void execute(struct trace_writer *writer, struct model *model,
 {
     uint32_t which = (uint32_t)random_number(block->path_count), told = 0;
     const struct trace_path *path = &block->described[which];
-    uint64_t addresses[MOST_SLOTS], words[MOST_SLOTS];
+    uint64_t addresses[MODEL_SLOTS], words[MODEL_SLOTS];
     if (random_number(50) == 0) {
         model->stack = random_number(UINT64_MAX);
         trace_writer_stack(writer, model->stack);
@@ -531,6 +533,40 @@ static void test_seeking_goes_on_where_a_straight_reading_would_be(void **state)
     free(model.items);
 }
 
+/* A header with a right hash that leads back to itself. */
+static void test_a_size_that_wraps_around_is_no_chunk(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    struct chunk_header header;
+    char error[TRACE_ERROR_BYTES];
+    size_t bytes, first = sizeof(struct trace_file_header);
+    int fd = write_random(&model, 13, 1000, 10), copy = memfd_create("copy", 0);
+    uint8_t *data = contents(fd, &bytes);
+    memcpy(&header, data + first, sizeof header); /* the description's */
+    first += sizeof header + header.payload_bytes;
+    memcpy(&header, data + first, sizeof header);
+    assert_int_equal(header.type, CHUNK_DATA);
+    header.payload_bytes = -(uint64_t)sizeof header;
+    header.header_hash = XXH3_64bits(&header, offsetof(struct chunk_header, header_hash));
+    memcpy(data + first, &header, sizeof header);
+    assert_int_equal(write(copy, data, bytes), (ssize_t)bytes);
+    lseek(copy, 0, SEEK_SET);
+    struct trace_reader *reader = trace_reader_open(copy, error);
+    assert_non_null(reader);
+    uint64_t references = 1;
+    alarm(60);
+    assert_int_equal(trace_reader_count(reader, &references), 0);
+    assert_int_equal(references, 0);
+    assert_int_equal(trace_reader_seek(reader, model.references - 1), -1);
+    alarm(0);
+    trace_reader_close(reader);
+    close(copy);
+    close(fd);
+    free(data);
+    free(model.items);
+}
+
 static void test_a_cut_is_the_beginning(void **state)
 {
     (void)state;
@@ -572,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_a_disk_that_fills_later_is_reported),
         cmocka_unit_test(test_slots_that_follow_from_what_is_not_told_before_are_refused),
         cmocka_unit_test(test_seeking_goes_on_where_a_straight_reading_would_be),
+        cmocka_unit_test(test_a_size_that_wraps_around_is_no_chunk),
         cmocka_unit_test(test_a_cut_is_the_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

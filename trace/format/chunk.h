@@ -40,6 +40,9 @@ enum {
     BATCH_EVENTS = TRACE_BATCH_REFERENCES / 2,
 };
 
+/* Larger sizes in a header are damage, not data. */
+enum { MOST_PAYLOAD_BYTES = 1 << 30 };
+
 enum chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_DATA, CHUNK_END };
 
 /* Clocks and state at the chunk's start, and what it adds. */

@@ -194,7 +194,8 @@ static int read_head_at(struct trace_reader *reader, uint64_t offset, struct chu
     if (got < 0)
         return reader_fail(reader, offset, "cannot be sought: %s", strerror(errno));
     return got == (ssize_t)sizeof *header && header->magic == TRACE_CHUNK_MAGIC &&
-           header->header_hash == XXH3_64bits(header, offsetof(struct chunk_header, header_hash));
+           header->header_hash == XXH3_64bits(header, offsetof(struct chunk_header, header_hash)) &&
+           header->payload_bytes <= MOST_PAYLOAD_BYTES;
 }
 
 int trace_reader_count(struct trace_reader *reader, uint64_t *references)

@@ -15,9 +15,6 @@
 
 #include "trace/base/array.h"
 
-/* Larger sizes in a header are damage, not data. */
-enum { MOST_PAYLOAD_BYTES = 1 << 30 };
-
 int reader_read_all(struct trace_reader *reader, void *data, size_t bytes)
 {
     size_t have = 0;
