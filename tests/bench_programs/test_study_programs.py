@@ -24,7 +24,7 @@ import setup as study  # noqa: E402
 
 SETUP = SOURCE / "bench_programs" / "setup.py"
 PREPARED = os.environ.get("ALLOTROPE_STUDY_DIR")
-FETCHED = ("espresso", "espresso_lists", "gawk", "perl")
+FETCHED = ("espresso", "espresso_lists", "gawk", "perl", "sqlite3_lookaside")
 PLACES = study.Places(BUILD, Path("/study"))
 PROGRAMS = study.programs(PLACES)
 
