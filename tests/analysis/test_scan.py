@@ -116,12 +116,21 @@ class TestWords:
         )
         assert self.kind == "choice"
 
+    def test_a_change_is_shown_by_any_two_values(self) -> None:
+        """Not by the extremes alone: the greatest median has the most noise here."""
+        text = self.said(
+            measured("n=1", (9.0, 9.0), cpu=0.8),
+            measured("n=2", (9.0, 9.0), cpu=0.95),
+            measured("n=3", (9.0, 9.0), cpu=[0.7, 1.7] * (ROUNDS // 2)),
+        )
+        assert "0.800] at n=1 to 1.091 [0.700, 1.700] at n=3" in text and "overlap" not in text
+
     def test_a_change_that_chance_may_have_made_is_not_called_one(self) -> None:
         text = self.said(
             measured("n=1", (9.0, 9.0), cpu=WIDE),
             measured("n=2", (9.0, 9.0), cpu=[0.85, *WIDE[1:]]),
         )
-        assert "not decided at both values (the two intervals overlap: that it changes" in text
+        assert "not decided at both values (the intervals overlap: that it changes" in text
         assert text.endswith(
             "; memory from 1.000 [1.000, 1.000] at n=1 to 1.000 [1.000, 1.000] at "
             "n=1: the same within 2% at both values."

@@ -381,7 +381,7 @@ def test_a_peak_for_which_few_samples_stand_has_its_bounds(real: Command, tmp_pa
 
 def test_few_samples_do_not_tell_how_long_blocks_live(real: Command) -> None:
     said = " ".join(real.run("sites", "--rate", "64K", "--", "ls", "/").stderr.split())
-    assert "samples do not tell how long blocks live; --rate 1 sees all" in said
+    assert "cannot tell how long blocks live; --rate 1 sees all" in said
     assert "Lived:" not in said and "Temporary:" not in said
 
 

@@ -154,7 +154,8 @@ def _limits(found: Sites) -> list[Sentence]:
         )
     elif _is_small_sample(found):
         notes.append(
-            f"{found.raw['samples']} samples do not tell how long blocks live; --rate 1 sees all."
+            f"{counted(found.raw['samples'], 'sample')} cannot tell how long blocks live; "
+            "--rate 1 sees all."
         )
     if found.raw["frames"] == 1:
         notes.append("only the caller of malloc is known, not who called it.")

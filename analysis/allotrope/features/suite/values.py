@@ -10,6 +10,7 @@ intervals, and what is decided at which values.
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import Sentence, counted, enumerate_names
@@ -89,9 +90,15 @@ def _moves(title: str, found: Sequence[Reading]) -> str:
     said = [f"{words} {_at(values, len(found))}" for words, values in groups.items()]
     moves = f"{title} from {least} to {most}: {', '.join(said)}"
     same = {one.verdict for one in found} == {Outcome.SAME}
-    if not same and overlap(least.ratio.interval, most.ratio.interval):
-        moves += " (the two intervals overlap: that it changes with the value is not shown)"
+    if not same and not _is_shown_to_move(found):
+        moves += " (the intervals overlap: that it changes with the value is not shown)"
     return moves
+
+
+def _is_shown_to_move(found: Sequence[Reading]) -> bool:
+    """By any two values: the extreme medians may be those with the most noise."""
+    pairs = combinations((one.ratio.interval for one in found), 2)
+    return any(not overlap(*both) for both in pairs)
 
 
 def _at(values: Sequence[str], of: int) -> str:
