@@ -62,6 +62,10 @@ int main(void)
 """
 # Has 256 MiB of data. They are not touched: who reads them from outside reads zeroes.
 LARGE = WAITER.replace("int main", "volatile char table[256 << 20];\nint main")
+# Has allocated 2000 blocks when it waits.
+MANY = WAITER.replace(
+    "block = malloc(100);", "block; for (int i = 0; i < 2000; i++) block = malloc(9);"
+)
 # Frees 32 MB in small blocks. Then it touches three times as many bytes that it maps itself as it
 # has from malloc.
 MAPPER = """
@@ -395,6 +399,17 @@ class TestLookIsCheap:
             serving = look(process.pid)
             assert read_so_far() - before < 1 << 18
         assert (serving.allocator, serving.reaches_us) == (name, name == "blocks")
+
+
+@pytest.mark.parametrize("told, name", [("next", "own"), ("blocks", "blocks")])
+def test_a_program_with_our_archive_serves_itself(tmp_path: Path, told: str, name: str) -> None:
+    """Told to pass calls on it does so in this run; in none that is timed, and glibc serves in
+    none."""
+    program = build(tmp_path, "many", MANY, "-pthread", str(ARCHIVE))
+    with waiting(program, LD_PRELOAD=str(LIBRARY), ALLOTROPE=told) as process:
+        in_read = Path(f"/proc/{process.pid}/syscall")  # of number 0
+        await_that(lambda: in_read.read_text().startswith("0 "))
+        assert look(process.pid).allocator == name
 
 
 class Slow(Follower):

@@ -40,7 +40,14 @@ OWN_VARIABLES = (
 )
 UNWINDER = "libgcc_s.so.1"
 # What programs are linked with to have another malloc.
-MALLOC_LIBRARIES = ("libjemalloc", "libmimalloc", "libtcmalloc", "libtbbmalloc", "libsnmalloc")
+MALLOC_LIBRARIES = (
+    "liballotrope",
+    "libjemalloc",
+    "libmimalloc",
+    "libtcmalloc",
+    "libtbbmalloc",
+    "libsnmalloc",
+)
 UNWRITABLE = re.compile(r"[\s:]")  # what a path in LD_PRELOAD may not have
 # Where a choice ends and variables for the environment begin: our options have small letters.
 VARIABLE = re.compile(r",(?=[A-Z_][A-Z0-9_]*=)")

@@ -110,6 +110,11 @@ def _places(pid: int, maps: Sequence[str]) -> Iterator[range]:
             yield addresses
 
 
+def carries_ours(program: str) -> bool:
+    """Whether a program was linked with liballotrope.a."""
+    return _offset_in_file(program) is not None
+
+
 def _offset_in_file(program: str) -> int | None:
     """None where our library is not in it."""
     try:

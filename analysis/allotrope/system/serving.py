@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
-from .counters import Published, find_published, heap_range, mapped_memory
+from .counters import Published, carries_ours, find_published, heap_range, mapped_memory
 from .elf_files import ask, defines_malloc, is_static
 from .following import Follower
 from .process_tree import Image, image_of
@@ -91,7 +91,10 @@ def look(thread: int) -> Serving:
             return Serving("static", name, None)
         found, passed_on = _first_with_malloc(thread, name, published)
         over_ours = not passed_on and (allocations or 0) >= PASSED_ON
-        if over_ours and published is not None and published.allocator == PASS_THROUGH:
+        passes_on = published is not None and published.allocator == PASS_THROUGH
+        # A program with our library in itself passes calls on in this run alone, since it was told
+        # to: in all others it serves itself.
+        if over_ours and passes_on and not carries_ours(program):
             found, passed_on = _first_with_malloc(thread, name, published, beyond=found)
     except (OSError, ValueError, OverflowError, struct.error):
         return NOT_KNOWN
