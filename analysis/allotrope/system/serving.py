@@ -88,7 +88,8 @@ def look(thread: int) -> Serving:
         if ask(program, is_static):
             if published is not None:
                 return Serving(_own_name(published), name, allocations, True)
-            return Serving("static", name, None)
+            # Ours without counters is there, but not ready yet.
+            return NOT_KNOWN if carries_ours(program) else Serving("static", name, None)
         found, passed_on = _first_with_malloc(thread, name, published)
         over_ours = not passed_on and (allocations or 0) >= PASSED_ON
         passes_on = published is not None and published.allocator == PASS_THROUGH
@@ -103,7 +104,7 @@ def look(thread: int) -> Serving:
     is_ours = os.path.basename(found).startswith(OWN_LIBRARY)
     if published is not None and published.allocator != PASS_THROUGH and (is_ours or over_ours):
         return Serving(_own_name(published), found, allocations, True)
-    # Ours without counters is there, but not ready yet.
+    # Likewise.
     return Serving(
         _library_name(found, name), found, allocations if passed_on else None, passed_on or is_ours
     )
