@@ -406,7 +406,8 @@ def test_a_program_with_our_archive_serves_itself(tmp_path: Path, told: str, nam
     """Told to pass calls on it does so in this run; in none that is timed, and glibc serves in
     none."""
     program = build(tmp_path, "many", MANY, "-pthread", str(ARCHIVE))
-    with waiting(program, LD_PRELOAD=str(LIBRARY), ALLOTROPE=told) as process:
+    counted = {"LD_PRELOAD": str(LIBRARY), "ALLOTROPE": told, "ALLOTROPE_STATS": os.devnull}
+    with waiting(program, **counted) as process:
         in_read = Path(f"/proc/{process.pid}/syscall")  # of number 0
         await_that(lambda: in_read.read_text().startswith("0 "))
         assert look(process.pid).allocator == name
