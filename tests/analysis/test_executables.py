@@ -173,7 +173,11 @@ def linked_with(spec: str, tmp_path: Path) -> Path:
 )
 @pytest.mark.parametrize("by_script", [False, True])
 def test_glibc_comes_before_the_malloc_that_a_program_is_linked_with(
-    tmp_path: Path, by_script: bool, linked: str, its_malloc: str
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    by_script: bool,
+    linked: str,
+    its_malloc: str,
 ) -> None:
     try:
         program = linked_with(linked, tmp_path)
@@ -184,8 +188,10 @@ def test_glibc_comes_before_the_malloc_that_a_program_is_linked_with(
         script.write_text(f"#!{program}\n")
         script.chmod(0o755)
         program = script
+    monkeypatch.chdir(tmp_path)
     for spec, served_by in (("glibc", "libc.so"), (linked, its_malloc)):
         chosen = for_program(choose(spec), str(program))
+        assert for_program(choose(spec), f"./{program.name}") == chosen
         environment = os.environ | chosen.environment()
         done = subprocess.run(
             [program], env=environment, capture_output=True, text=True, check=True

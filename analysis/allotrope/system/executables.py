@@ -101,8 +101,9 @@ def libraries_of(program: Path, preloaded: str = "", depth: int = 4) -> dict[str
         return libraries_of(interpreter, preloaded, depth - 1) if interpreter else {}
     if not start.startswith(b"\x7fELF"):
         return {}
+    # Without a slash the loader would seek it among the libraries.
     answer = subprocess.run(
-        [LOADER, "--list", str(program)],
+        [LOADER, "--list", str(program.absolute())],
         env=os.environ | {"LD_PRELOAD": preloaded},
         capture_output=True,
         text=True,
