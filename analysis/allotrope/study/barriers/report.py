@@ -97,6 +97,7 @@ def _claims(results: Results) -> list[Claim]:
 def make_report(results: Results, explanations: Mapping[str, Explanation] | None = None) -> Report:
     known = explanations or {}
     claims = [replace(claim, explanation=known.get(claim.number)) for claim in _claims(results)]
+    changes = [(one, by_our_design(one)) for one in _judged(results)]
     then = all_claims(PRINTED, today=False)
     printed = {claim.number: claim for claim in then}
     return Report(
@@ -107,7 +108,7 @@ def make_report(results: Results, explanations: Mapping[str, Explanation] | None
         figures=list(all_figures(results)),
         beyond=list(further_tables(results)),
         chart=claims_chart(claims, printed, short_names(), "1993"),
-        limits=limits(results),
+        limits=limits(results, changes),
         answers=[
             Answer(number, question, claims_of_rule(then, number), claims_of_rule(claims, number))
             for number, question in QUESTIONS.items()
@@ -116,11 +117,13 @@ def make_report(results: Results, explanations: Mapping[str, Explanation] | None
         lessons=lessons(results),
         loads=results.loads(),
         rounds=results.most_rounds(),
-        by_design=names_by_our_design(results),
+        by_design=[
+            f"{number} of {one.workload.title}" for one, found in changes for number in found
+        ],
     )
 
 
-def limits(results: Results) -> list[str]:
+def limits(results: Results, changes: "Changes") -> list[str]:
     """What keeps today's figures from being the paper's study once more."""
     loads, rounds = sorted(results.loads()), results.most_rounds()
     load = "the load was not kept"
@@ -144,7 +147,7 @@ def limits(results: Results) -> list[str]:
         "Where the collector itself writes to a protected page, it unprotects that page first, one "
         "call a page; that counts as other. The paper does not say where it has it, nor whether it "
         "unprotects more at once. So it is our design, and it weighs on 4a, 4b, 4d, 5a and 5b. "
-        + _of_our_design(results),
+        + _of_our_design(changes),
         "Figures 2 and 3 have no values in print: only what the text says of them is judged.",
     ]
     if said := repeated_orders(rounds, orders):
@@ -161,28 +164,22 @@ def _judged(results: Results) -> list[Measured]:
     return [one for one in known if tells_chance(len(one.rounds()))]
 
 
-def names_by_our_design(results: Results) -> list[str]:
-    return [
-        f"{number} of {one.workload.title}"
-        for one in _judged(results)
-        for number in by_our_design(one)
-    ]
+Changes = Sequence[tuple[Measured, Mapping[str, str]]]  # of each workload, by_our_design()
 
 
-def _of_our_design(results: Results) -> str:
-    judged = _judged(results)
-    if not judged:
+def _of_our_design(changes: Changes) -> str:
+    if not changes:
         return ""
     changed = [
         f"{number} of {one.workload.title} {otherwise}"
-        for one in judged
-        for number, otherwise in by_our_design(one).items()
+        for one, found in changes
+        for number, otherwise in found.items()
     ]
     turns = [
         f"5a of {one.workload.title} holds while other of pages takes more than "
         f"{_milliseconds(least_other(one))}; it takes {_milliseconds(one.times(PAGES, 'other'))}."
-        for one in judged
-        if "5a" in by_our_design(one)
+        for one, found in changes
+        if "5a" in found
     ]
     said = (
         f"these would be others: {', '.join(changed)}" if changed else "no verdict would be another"
