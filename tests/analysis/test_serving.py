@@ -117,6 +117,24 @@ int main(void)
     return 0;
 }
 """
+# Works in a thread that has ended when the program does, for less than one of the kernel's ticks, as
+# a Go program does.
+THREADED = """
+#include <pthread.h>
+#include <time.h>
+static void *work(void *unused)
+{
+    struct timespec used = {0};
+    while (used.tv_nsec < 5000000)
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return unused;
+}
+int main(void)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, work, NULL) || pthread_join(thread, NULL);
+}
+"""
 # Uses CPU enough to be the main process of a shell command.
 BURN = """
 #include <time.h>
@@ -333,6 +351,11 @@ class TestTree:
         assert said == (
             "sh 10, sleep not counted (it was killed, and gone before it was looked at)"
         )
+
+    def test_all_threads_of_a_short_process_count(self, tmp_path: Path) -> None:
+        """Else a shell with 2 ms would seem the main process, or not, as it happens."""
+        (process,) = watch([build(tmp_path, "threaded", THREADED, "-pthread")])
+        assert process.cpu_seconds >= 0.005
 
     def test_threads_are_no_processes(self) -> None:
         script = "import threading\nfor _ in range(5): threading.Thread(target=print).start()"

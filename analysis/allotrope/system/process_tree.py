@@ -91,7 +91,7 @@ def tree_usage(root: int) -> TreeUsage:
         if not fields:
             continue
         own_user, own_system = fields[USER] / TICKS, fields[SYSTEM] / TICKS
-        exact = _clock(pid)
+        exact = cpu_clock(pid)
         if exact is not None and own_user + own_system > 0:
             own_user, own_system = (
                 exact * part / (own_user + own_system) for part in (own_user, own_system)
@@ -141,8 +141,9 @@ def _stat(pid: int) -> list[int]:
     return [0, *(int(field) for field in text.rpartition(")")[2].split()[1:])]
 
 
-def _clock(pid: int) -> float | None:
-    """A process's CPU clock, as clock_getcpuclockid has it."""
+def cpu_clock(pid: int) -> float | None:
+    """Seconds on a process's CPU clock, as clock_getcpuclockid has it: of all its threads, those
+    that have ended too. None when the process has ended."""
     try:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:

@@ -27,7 +27,7 @@ from typing import Any, Iterator, Sequence
 from .counters import Published, carries_ours, find_published, heap_range, mapped_memory
 from .elf_files import ask, defines_malloc, is_static
 from .following import Follower
-from .process_tree import Image, image_of
+from .process_tree import Image, cpu_clock, image_of
 
 AT_PHDR, AT_PHENT, AT_PHNUM = 3, 4, 5
 PT_DYNAMIC, PT_PHDR = 2, 6
@@ -50,7 +50,6 @@ LIBRARIES = {
     "libtcmalloc_minimal_debug": "tcmalloc",
     "libtcmalloc_debug": "tcmalloc",
 }
-TICKS = os.sysconf("SC_CLK_TCK")
 UNKNOWN = "unknown"
 # What our statistics count as an allocation, by the names of the published counters.
 ALLOCATION_COUNTER = "total_blocks"
@@ -318,7 +317,7 @@ class Watcher:
         process = self._process(pid)
         process.ended = time.monotonic()
         process.command = command_of(thread)
-        process.cpu_seconds = _cpu_seconds(thread)
+        process.cpu_seconds = cpu_clock(pid) or 0.0
         process.serving = look(thread)
         process.counted = process.serving.allocations
         self._settle_count(process)
@@ -355,7 +354,7 @@ class Onlooker(Follower):
         self.known[pid] = image, process
         if process.serving.reaches_us:
             return
-        process.cpu_seconds = max(process.cpu_seconds, _cpu_seconds(pid))
+        process.cpu_seconds = max(process.cpu_seconds, cpu_clock(pid) or 0.0)
         if process.serving.allocator != "static":
             self._ask_who_serves(process)
 
@@ -411,16 +410,3 @@ def command_of(pid: int) -> str:
         return name or Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "?"
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Of all its threads. The kernel's ticks are too coarse for a process of milliseconds, so the
-    first thread's exact account is taken where that is more."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        words = stat.rpartition(")")[2].split()
-        ticks = (int(words[11]) + int(words[12])) / TICKS
-        exact = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
-    return max(ticks, exact)
