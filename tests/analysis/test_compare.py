@@ -744,6 +744,9 @@ class TestWriting:
         )
         assert "\u2026" not in done.stdout and "failed" in done.stdout
         assert ("Left out at" in done.stdout) == (width < 200)
+        text = " ".join(done.stdout.split())
+        assert ("in parentheses: memory's ratio" in text) == ("peak RSS" in shown[0])
+        assert ("served by: whose malloc" in text) == ("served by" in shown[0])
 
     def test_table_fits_and_shows_the_failure(self, files: dict[str, Path]) -> None:
         lines = files["table"].read_text().splitlines()

@@ -52,6 +52,7 @@ COLUMNS = (
     *("served by", "status"),
 )
 VERDICT_COLUMN, MEMORY_COLUMN, SERVED_COLUMN, STATUS_COLUMN = 3, 5, 8, 9
+TREE_PEAK = "tree peak"  # the memory column where trees are what matters
 TEXT_COLUMNS = (0, VERDICT_COLUMN, SERVED_COLUMN, STATUS_COLUMN)
 # Statuses of which somebody must be told.
 WRONG = {"failed", "different-output", "out-of-reach"}
@@ -223,7 +224,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
     memory = memory_quantity(comparison)
     rows = [list(COLUMNS)]
     if memory == "tree_peak_bytes":
-        rows[0][MEMORY_COLUMN] = "tree peak"
+        rows[0][MEMORY_COLUMN] = TREE_PEAK
     for contender in comparison.contenders:
         cpu, wall, peak, faults = (
             comparison.summary(contender, quantity)
@@ -246,10 +247,10 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
     return rows
 
 
-def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]:
-    """What the reader of the table's columns must know, and what went wrong."""
+def legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
+    """What the reader of the columns with these titles must know, and what went wrong."""
     if comparison.plan.server is not None:
-        return [*server_legend(comparison), *_what_went_wrong(comparison)]
+        return [*server_legend(comparison, titles), *_what_went_wrong(comparison, titles)]
     baseline = comparison.baseline.allocator.spec
     count = sum(run is not None for run in comparison.baseline.runs)
     rank = interval_rank(count, comparison.confidence())
@@ -260,9 +261,11 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
     )
     how = "duet" if comparison.plan.duet else "interleaved"
     rounds = f"1 {how} round" if count == 1 else f"{count} {how} rounds"
+    has_memory = {COLUMNS[MEMORY_COLUMN], TREE_PEAK} & set(titles)
+    in_parentheses = "; in parentheses: memory's ratio" if has_memory else ""
     lines = [
-        f"Medians of {rounds}. ratio: CPU to {baseline}'s in the same round, median {interval}; "
-        "in parentheses: memory's ratio."
+        f"Medians of {rounds}. ratio: CPU to {baseline}'s in the same round, median {interval}"
+        f"{in_parentheses}."
         if count > 0
         else "No round was measured."
     ]
@@ -272,7 +275,7 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
         )
     if "heap peak" in titles and any(contender.heap for contender in comparison.contenders):
         lines.append(f"{HEAP_PEAK} (over the most that the program asked for, from 64 KiB on).")
-    if "tree peak" in titles:
+    if TREE_PEAK in titles:
         methods = {
             str(run.tree_peak_method)
             for contender in comparison.contenders
@@ -284,7 +287,7 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
         lines.append(
             "nondeterministic: the output varies under glibc itself, so it proves nothing."
         )
-    return [*lines, *_what_went_wrong(comparison)]
+    return [*lines, *_what_went_wrong(comparison, titles)]
 
 
 def _allocations_by_command(comparison: Comparison) -> list[str]:
@@ -295,12 +298,12 @@ def _allocations_by_command(comparison: Comparison) -> list[str]:
     return []
 
 
-def _what_went_wrong(comparison: Comparison) -> list[str]:
+def _what_went_wrong(comparison: Comparison, titles: Sequence[str]) -> list[str]:
     """And what collectors did."""
     lines = []
     if comparison.incomplete is not None:
         lines.append(f"Incomplete: {comparison.incomplete}.")
-    if any(contender.served for contender in comparison.contenders):
+    if COLUMNS[SERVED_COLUMN] in titles and any(one.served for one in comparison.contenders):
         lines.append(
             "served by: whose malloc the command with most CPU really uses (its allocations)."
         )

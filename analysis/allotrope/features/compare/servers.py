@@ -3,7 +3,7 @@
 per request, the load's own figures, and memory over time."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Sequence
 
 from ...output.units import format_bytes, format_figure, format_ratio, format_seconds
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
@@ -181,8 +181,8 @@ def load_rows(comparison: Comparison) -> list[list[str]]:
     return rows
 
 
-def server_legend(comparison: Comparison) -> list[str]:
-    """What the reader of the table's columns must know."""
+def server_legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
+    """What the reader of the columns with these titles must know."""
     count = sum(run is not None for run in comparison.baseline.runs)
     if count == 0:
         return ["No round was measured."]
@@ -193,13 +193,16 @@ def server_legend(comparison: Comparison) -> list[str]:
         else f"[range; an interval needs {LEAST_JUDGED_ROUNDS} rounds]"
     )
     starts = "1 start" if count == 1 else f"{count} interleaved starts"
+    beside = {"memory", "at end", *(title_of(one.name) for one in known_metrics(comparison))}
+    others = "; others in parentheses" if beside & set(titles) else ""
+    held = " memory: the most that all its processes held (PSS, looked at every 50 ms)."
+    memory = held if {"memory", "CPU, memory"} & set(titles) else ""
     lines = [
         f"Medians of {starts} of the server. CPU: of the server's processes while the load "
         f"lasted. ratio: to {comparison.baseline.allocator.spec}'s in the same round, median "
-        f"{interval}; others in parentheses. memory: the most that all its processes held "
-        "(PSS, looked at every 50 ms)."
+        f"{interval}{others}.{memory}"
     ]
-    if any(contender.heap for contender in comparison.contenders):
+    if "heap peak" in titles and any(contender.heap for contender in comparison.contenders):
         lines.append(f"{HEAP_PEAK}; of the process with the largest heap.")
     return [*lines, *_cautions(comparison)]
 
