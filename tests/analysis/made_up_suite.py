@@ -4,8 +4,13 @@
 from typing import Any, Mapping, Sequence
 
 from allotrope.features.suite.means import means, pooled_ratios
-from allotrope.statistics.intervals import JUDGED_CONFIDENCE, Estimate, summarize
-from allotrope.statistics.verdicts import judge
+from allotrope.statistics.intervals import (
+    JUDGED_CONFIDENCE,
+    ORDER_STATISTIC,
+    Estimate,
+    summarize,
+)
+from allotrope.statistics.verdicts import Outcome, judge
 
 MIB = 1 << 20
 ROUNDS = 16
@@ -24,7 +29,8 @@ def _result(spec: str, own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[
         summary = summarize(values, base[quantity])
         assert summary is not None
         ratio = Estimate(summary.ratio or 0, summary.ratio_low or 0, summary.ratio_high or 0)
-        verdict = None if spec == "glibc" else judge(ratio)
+        verdict = judge(ratio) if summary.interval == ORDER_STATISTIC else Outcome.NOT_DECIDED
+        verdict = None if spec == "glibc" else verdict
         result[quantity] = vars(summary) | {"verdict": verdict}
     return result
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from allotrope.features.server.plan import ServerPlan
-from allotrope.features.suite.output import as_markdown, recommend_suite
+from allotrope.features.suite.output import as_csv, as_markdown, recommend_suite
 from allotrope.features.suite.scan import check_names, programs, read_varied
 from allotrope.features.suite.tables import legend, tables, value_rows
 from allotrope.system.errors import UserError
@@ -57,10 +57,10 @@ def test_one_round_is_no_rounds(real: Command, tmp_path: Path) -> None:
     words = ["--rounds", "1", "--warmup", "0", "-a", "glibc", "-a", "bsd", "--html", "page"]
     done = real.run("compare", *words, "--vary", "n=1", "--", "true", "{n}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 program × 2 allocators × 1 round: 4 runs, " in done.stderr
+    assert "1 value × 2 allocators × 1 round: 4 runs, " in done.stderr
     said = done.stdout + done.stderr + (tmp_path / "page").read_text()
-    assert "1 program, 1 round asked for, " in said
-    assert re.findall(r"\b1 (?:rounds|programs|allocators|runs)\b", said) == []
+    assert "1 value, 1 round asked for, " in said
+    assert re.findall(r"\b1 (?:rounds|values|allocators|runs)\b", said) == []
 
 
 def test_a_scan_runs_here_and_is_written_as_a_suite(real: Command, tmp_path: Path) -> None:
@@ -193,11 +193,53 @@ class TestTables:
         assert "[99.5% interval]" in legend(made_up([measured("n=1", (9.0, 9.0))], **VARIED))[0]
         assert "[range; an interval needs 9 rounds]" in legend(document)[0]
 
+    def test_each_value_has_a_verdict_and_the_mean_has_none(self) -> None:
+        """It is over values that nobody runs side by side."""
+        document = made_up([measured("n=1", (9.0, 9.0), 0.8), measured("n=2", (9.0, 9.0))], **VARIED)
+        assert document["means"]["mock"]["cpu_seconds"]["verdict"] is None
+        lines = [line.split(",") for line in as_csv(document).splitlines()[1:]]
+        assert {line[0] for line in lines} == {"n=1", "n=2"}
+        cpu = [line[-1] for line in lines if line[2] == "mock" and line[4] == "cpu_seconds"]
+        assert cpu == ["better", "same"]
+
+
+def test_an_interrupted_scan_speaks_by_the_values_that_have_rounds_enough() -> None:
+    """The range of the others is no interval: neither a verdict nor a change follows from it."""
+    parts = measured("n=1", (9.0, 9.0), 0.8, rounds=9), measured("n=2", (9.0, 9.0), 0.5, rounds=8)
+    document = made_up(parts, interrupted=True, **VARIED)
+    headline, note = recommend_suite(document)
+    assert headline.text == (
+        "CPU 0.800 [0.800, 0.800] at n=1: better; memory 1.000 [1.000, 1.000] at n=1: the same "
+        "within 2%."
+    )
+    assert note.text == "the scan was interrupted; the figures are of the rounds before that."
+    assert "medians [99.5% interval; of n=2 a range; an interval needs 9 rounds]" in (
+        legend(document)[0]
+    )
+    assert [row[4] for row in value_rows(document, "cpu_seconds")[1:]] == (
+        ["–", "better", "–", "not decided"]
+    )
+
+
+@pytest.mark.parametrize(
+    "others, said",
+    [
+        ((None, None), "while the rounds ran is not known"),
+        ((None, 0.9), "used 0.9 of 1 processors while the rounds of n=2 ran, which"),
+        ((0.9, 0.5), "while the rounds of n=1 ran, more than for any other value, which"),
+    ],
+)
+def test_the_greatest_load_is_of_a_value(others: tuple[float | None, ...], said: str) -> None:
+    parts = [measured(f"n={place}", (9.0, 9.0)) for place in (1, 2)]
+    for part, load in zip(parts, others):
+        part["comparison"] |= {"others_cpus": load, "rounds": ROUNDS, "server": None}
+    assert said in recommend_suite(made_up(parts, **VARIED))[-1].text
+
 
 def test_output_that_varies_names_the_remedy(real: Command, tmp_path: Path) -> None:
     words = ["--rounds", "2", "--warmup", "0", "-a", "glibc", "-a", "bsd", "--vary", "n=1,2"]
     done = real.run("compare", *words, "--shell", "echo $$ {n}", "--markdown", "-", cwd=tmp_path)
-    said = "**Not decided:** glibc counts in no program: the command's output differs from run to"
+    said = "**Not decided:** glibc counts in no value: the command's output differs from run to"
     assert said in done.stdout
     assert "say so with --check none or give --check a command that judges" in done.stdout
     done = real.run("compare", *words, "--shell", "test {n} = 1 || echo $$", cwd=tmp_path)
@@ -250,7 +292,7 @@ class TestBuilds:
         builds = ["--build", "old=./old", "--build", "new=./new", "--vary", "n=1,2"]
         done = real.run("compare", *words, *builds, "--", "{build}", "{n}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "2 programs × 2 allocators × 2 rounds" in done.stderr
+        assert "2 values × 2 allocators × 2 rounds" in done.stderr
         document = json.loads((tmp_path / "json").read_text())
         assert document["baseline"] == "old"
         named = [(one["spec"], one["build"]) for one in document["allocators"]]

@@ -187,22 +187,24 @@ def kinds(document: Document) -> dict[tuple[str, str], list[str]]:
 
 
 def means(document: Document) -> dict[str, dict[str, Any]]:
-    """By allocator and quantity, against the baseline."""
+    """By allocator and quantity, against the baseline. Those over a scan's values have no verdict:
+    nobody runs its values side by side."""
     found: dict[str, dict[str, Any]] = {}
-    base = document["baseline"]
+    base, is_scan = document["baseline"], bool(document.get("varied"))
     for allocator in document["allocators"]:
         spec = allocator["spec"]
         of_spec = {one: mean_ratio(document, spec, base, one) for one in QUANTITIES}
         of_spec[COUNTED_MEMORY] = memory_that_counts(document, spec, base)
-        found[spec] = {one: _as_entry(mean, spec == base) for one, mean in of_spec.items()}
+        unjudged = is_scan or spec == base
+        found[spec] = {one: _as_entry(mean, unjudged) for one, mean in of_spec.items()}
     return found
 
 
-def _as_entry(mean: Mean | None, of_baseline: bool) -> dict[str, Any] | None:
+def _as_entry(mean: Mean | None, unjudged: bool) -> dict[str, Any] | None:
     if mean is None:
         return None
     entry = dict(vars(mean))
-    return entry | {"verdict": None if of_baseline else verdict_of_mean(entry)}
+    return entry | {"verdict": None if unjudged else verdict_of_mean(entry)}
 
 
 # What they decide

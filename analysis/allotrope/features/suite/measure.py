@@ -305,7 +305,7 @@ def _measure(
         _save_state(run)
     begun = [part for part in run.parts if part.is_in()]
     announce(
-        f"{counted(len(begun), 'program')} × "
+        f"{counted(len(begun), 'value' if run.suite.varied else 'program')} × "
         f"{counted(len(run.settings.allocators), 'allocator')} × "
         f"{counted(run.settings.rounds, 'round')}: {counted(run.steps_left(), 'run')}, "
         f"about {duration(run.seconds_left())}"

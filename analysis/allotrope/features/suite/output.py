@@ -30,7 +30,7 @@ from .means import (
     replicate,
 )
 from .measure import SuiteRun
-from .tables import is_scan, legend, name_of, tables
+from .tables import is_scan, legend, name_of, part_word, tables
 from .values import movement
 
 SCHEMA = "allotrope.suite/1"
@@ -152,6 +152,8 @@ def recommend_suite(document: Document) -> list[Sentence]:
 
 def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
+    if is_scan(document) and (said := _movements(document)):
+        return said
     if baseline is None:
         return [Sentence("undecided", "Not decided", _why_no_mean(document, evidence.baseline))]
     if not has_interval(baseline):
@@ -166,7 +168,8 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
         text = " ".join(whys) or f"only {evidence.baseline} was measured."
         return [Sentence("undecided", "Not decided", text)]
     if is_scan(document):
-        return _movements(document, evidence)
+        text = "no ratio has a verdict at any value."
+        return [Sentence("undecided", "Not decided", text)]
     note = (
         f"geometric means over {counted(baseline['programs'], 'program')}; no program need behave "
         "like the mean, so look at yours."
@@ -179,11 +182,11 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     ]
 
 
-def _movements(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
-    """Of a scan: each contender in its turn."""
-    found = [movement(document, spec) for spec in evidence.candidates if spec != evidence.baseline]
-    said = [sentence for sentence in found if sentence is not None]
-    return said or [Sentence("undecided", "Not decided", "no ratio has a verdict at any value.")]
+def _movements(document: Document) -> list[Sentence]:
+    """Of a scan: each contender in its turn; none where no value has rounds enough."""
+    specs = [one["spec"] for one in document["allocators"] if one["spec"] != document["baseline"]]
+    found = [movement(document, spec) for spec in specs]
+    return [sentence for sentence in found if sentence is not None]
 
 
 def _little_memory(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
@@ -208,6 +211,7 @@ def _little_memory(document: Document, evidence: SuiteEvidence) -> list[Sentence
 
 def _why_no_mean(document: Document, spec: str) -> str:
     """Of an allocator without a mean."""
+    each = part_word(document)
     results = [
         result
         for entry in document["programs"]
@@ -216,20 +220,20 @@ def _why_no_mean(document: Document, spec: str) -> str:
     ]
     statuses = {str(result["status"]) for result in results}
     if not results:
-        return "no program was measured."
+        return f"no {each} was measured."
     if statuses == {"out-of-reach"}:
         strangers = dict.fromkeys(stranger(result) for result in results)
         return f"{spec} did not serve {enumerate_names(list(strangers))}."
     if statuses == {"nondeterministic"}:
-        return f"{spec} counts in no program: {_output_varies(document)}"
+        return f"{spec} counts in no {each}: {_output_varies(document)}"
     if "ok" not in statuses:
         words = enumerate_names(sorted(status.replace("-", " ") for status in statuses))
-        return f"{spec} counts in no program ({words})."
+        return f"{spec} counts in no {each} ({words})."
     if len(kinds(document)) > 1:
         return "the machines differ, so there is no mean over them."
     if replicate(document) > 1:
-        return f"{spec} went through no program on all of {replicate(document)} machines."
-    return "there are not two rounds of any program."
+        return f"{spec} went through no {each} on all of {replicate(document)} machines."
+    return f"there are not two rounds of any {each}."
 
 
 def _output_varies(document: Document) -> str:
@@ -247,7 +251,7 @@ def _refused(document: Document) -> list[Sentence]:
                 words = f"{entry['name']} ({result['status'].replace('-', ' ')})"
                 bad.setdefault(result["spec"], []).append(words)
     return [
-        Sentence("refused", "Not for every program", f"{spec}: {enumerate_names(names)}.")
+        Sentence("refused", f"Not for every {part_word(document)}", f"{spec}: {enumerate_names(names)}.")
         for spec, names in bad.items()
     ]
 
@@ -269,7 +273,8 @@ def _left_out(document: Document) -> list[Sentence]:
         if why:
             sentences.append(Sentence("note", title, f"{entry['name']}: {why}."))
     if document["interrupted"]:
-        text = "the suite was interrupted; the figures are of the rounds before that."
+        what = "scan" if is_scan(document) else "suite"
+        text = f"the {what} was interrupted; the figures are of the rounds before that."
         sentences.append(Sentence("note", "Incomplete", text))
     return sentences
 
@@ -290,14 +295,19 @@ def _served(document: Document) -> list[Sentence]:
 
 
 def _loaded(document: Document) -> list[Sentence]:
-    """Of the program that was measured under the greatest load."""
-    known = [entry for entry in document["programs"] if entry["comparison"]]
-    if not known:
+    """Of the program that was measured under the greatest load; of any where nobody knows."""
+    measured = [entry for entry in document["programs"] if entry["comparison"]]
+    known = [one for one in measured if one["comparison"].get("others_cpus") is not None]
+    if not measured:
         return []
-    worst = max(known, key=lambda one: one["comparison"].get("others_cpus") or 0)
-    others = ", more than for any other program" if len(known) > 1 else ""
-    comparison = worst["comparison"] | {"of_suite": True}
-    return load_limits(comparison, f"the rounds of {name_of(worst)} ran{others}")
+    worst = max(known or measured[:1], key=lambda one: one["comparison"].get("others_cpus") or 0)
+    when = "the rounds"
+    if known:
+        when += f" of {name_of(worst)}"
+    when += " ran"
+    if len(known) > 1:
+        when += f", more than for any other {part_word(document)}"
+    return load_limits(worst["comparison"] | {"of_suite": True}, when)
 
 
 def _machines(document: Document) -> list[Sentence]:
@@ -337,10 +347,11 @@ def as_markdown(document: Document) -> str:
 
 def as_csv(document: Document) -> str:
     """One line per program, machine, allocator and quantity. Without a host: pooled over machines,
-    or on one machine; without a program: the means."""
+    or on one machine; without a program: the means, which a scan has not."""
     header = ["program", "host", "allocator", "status", "quantity", "median"]
     lines: list[list[Any]] = [[*header, "ratio", "ratio_low", "ratio_high", "verdict"]]
-    for name, means_of in {"": document["means"], **(document.get("pooled") or {})}.items():
+    of_all = {} if is_scan(document) else {"": document["means"]}
+    for name, means_of in (of_all | (document.get("pooled") or {})).items():
         for spec, found in means_of.items():
             for quantity, mean in found.items():
                 values = [(mean or {}).get(key) for key in ("ratio", "low", "high", "verdict")]

@@ -23,6 +23,7 @@ from .tables import (
     load_tables,
     means_rows,
     name_of,
+    part_word,
     servers_of,
 )
 
@@ -43,7 +44,7 @@ def _titles(document: Document) -> dict[str, str]:
 def suite_page(document: Document) -> Page:
     return Page(
         title=f"Allocators compared: {document['title']}",
-        subtitle=f"{document['date']}, {counted(len(document['programs']), 'program')}, "
+        subtitle=f"{document['date']}, {counted(len(document['programs']), part_word(document))}, "
         f"{counted(document['rounds'], 'round')} asked for, ratios to {document['baseline']}",
         advice=recommend_suite(document),
         sections=[
@@ -57,7 +58,8 @@ def suite_page(document: Document) -> Page:
 
 def _asked(document: Document) -> list[list[str]]:
     versions = [[one["spec"], one["version"] or "unknown"] for one in document["allocators"]]
-    return [["suite", document["suite"]], ["rounds", str(document["rounds"])], *versions]
+    asked = ["values", document["title"]] if is_scan(document) else ["suite", document["suite"]]
+    return [asked, ["rounds", str(document["rounds"])], *versions]
 
 
 def _means_section(document: Document) -> Section:
@@ -125,8 +127,8 @@ def _programs_section(document: Document) -> Section:
     for one in load_tables(document, full=True):
         caption = f"{one.title}, ratio to {document['baseline']}"
         tables.append(_as_table(one._replace(title=caption)))
-    title = "Value by value" if is_scan(document) else "Program by program"
-    return Section(title, said, figures, tables)
+    each = part_word(document)
+    return Section(f"{each.capitalize()} by {each}", said, figures, tables)
 
 
 def _as_table(one: Listing) -> Table:
@@ -150,7 +152,7 @@ def _per_program(document: Document, quantity: str) -> Figure:
             named.add(place)
     labels = [plain(name_of(entry)) for entry in entries]
     word = spread_word(entries[0]["comparison"]) if entries else "interval"
-    each = "value" if is_scan(document) else "program"
+    each = part_word(document)
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
         title=_titles(document)[quantity],

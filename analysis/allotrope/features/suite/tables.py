@@ -9,7 +9,7 @@ move: there each row is one contender at one value.
 
 from typing import Any, Mapping, NamedTuple
 
-from ...output.sentences import LITTLE
+from ...output.sentences import LITTLE, enumerate_names
 from ...output.units import format_bytes, format_figure, format_percent, format_ratio, format_time
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, RANGE
 from ...statistics.verdicts import THRESHOLD, Outcome, is_told
@@ -45,13 +45,18 @@ def is_scan(document: Document) -> bool:
     return bool(document.get("varied"))
 
 
+def part_word(document: Document) -> str:
+    """What its parts are called."""
+    return "value" if is_scan(document) else "program"
+
+
 def tables(document: Document, full: bool = False) -> list[Listing]:
     """All that are shown; the last only where it is known who served."""
     found = []
     if not is_scan(document):
         title = "Geometric means of the ratios to the baseline"
         found.append(Listing(title, means_rows(document, full)))
-    by = "value" if is_scan(document) else "program"
+    by = part_word(document)
     found += [
         listing(document, f"{cpu_title(document)} by {by}", "cpu_seconds", full),
         listing(document, f"Peak memory by {by}", MEMORY, full),
@@ -66,7 +71,7 @@ def tables(document: Document, full: bool = False) -> list[Listing]:
 def load_tables(document: Document, full: bool = False) -> list[Listing]:
     """What the loads said, of the metrics that a single server's table has room for."""
     known = {one["name"]: Metric(**one) for of in servers_of(document) for one in of["metrics"]}
-    by = "value" if is_scan(document) else "program"
+    by = part_word(document)
     found = []
     for one in filter(None, shown_of(list(known.values()))):
         order = "more" if one.more_is_better else "less"
@@ -93,21 +98,26 @@ def legend(document: Document, full: bool = False) -> list[str]:
             "intervals."
         ]
     spread = f"{100 * document['confidence']:.3g}% interval"
-    if _have_ranges(document):
-        spread = f"range; an interval needs {LEAST_JUDGED_ROUNDS} rounds"
+    measured, ranges = _with_figures(document)
+    if ranges:
+        needs = f"range; an interval needs {LEAST_JUDGED_ROUNDS} rounds"
+        spread = needs if ranges == measured else f"{spread}; of {enumerate_names(ranges)} a {needs}"
     return [
         f"Ratios are to {base}'s in the same round, medians [{spread}]; verdicts are at "
         f"{format_percent(THRESHOLD)}."
     ]
 
 
-def _have_ranges(document: Document) -> bool:
-    results = [
-        result
+def _with_figures(document: Document) -> tuple[list[str], list[str]]:
+    """The programs that have some, and those of them that have a range: an interrupted suite has
+    rounds enough of some."""
+    kinds = {
+        name_of(entry): result["cpu_seconds"]["interval"]
         for entry in document["programs"]
         for result in (entry["comparison"] or {"results": ()})["results"]
-    ]
-    return any(one["cpu_seconds"] and one["cpu_seconds"]["interval"] == RANGE for one in results)
+        if result["cpu_seconds"]
+    }
+    return list(kinds), [name for name, kind in kinds.items() if kind == RANGE]
 
 
 # The means
@@ -208,8 +218,7 @@ def _ratio(summary: Mapping[str, Any]) -> str:
 
 def served_rows(document: Document) -> list[list[str]]:
     """Whose malloc the command with most CPU used, header first; no more where nobody knows."""
-    what = "value" if is_scan(document) else "program"
-    rows = [[what, *(allocator["spec"] for allocator in document["allocators"])]]
+    rows = [[part_word(document), *(allocator["spec"] for allocator in document["allocators"])]]
     for entry in document["programs"]:
         comparison = entry["comparison"]
         if comparison is not None and any(one.get("served") for one in comparison["results"]):

@@ -15,7 +15,7 @@ from typing import Any, Mapping, Sequence
 
 from ...output.sentences import Sentence, counted, enumerate_names
 from ...output.units import format_percent, format_ratio
-from ...statistics.intervals import Estimate
+from ...statistics.intervals import RANGE, Estimate
 from ...statistics.verdicts import THRESHOLD, Outcome, is_told, overlap
 from ..compare.judged import is_of_little, verdict_in_words
 from .means import MEMORY, key_of
@@ -48,7 +48,8 @@ class Reading:
 
 
 def readings(document: Document, spec: str, quantity: str) -> list[Reading]:
-    """At the values where there is a verdict, in their order."""
+    """At the values where there is a verdict, in their order. Below so many rounds nothing is
+    decided, and what stands for an interval is a range, which shows no change either."""
     found = []
     for entry in document["programs"]:
         comparison = entry["comparison"]
@@ -58,6 +59,8 @@ def readings(document: Document, spec: str, quantity: str) -> list[Reading]:
         for result in comparison["results"]:
             summary = result.get(key)
             if result["spec"] != spec or not summary or not summary.get("verdict"):
+                continue
+            if summary["interval"] == RANGE:
                 continue
             ratio = Estimate(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
             little = is_of_little(key, result, base)
