@@ -4,6 +4,7 @@
 from typing import Any, Mapping, Sequence
 
 from allotrope.features.suite.means import means, pooled_ratios
+from allotrope.features.suite.output import SCHEMA
 from allotrope.statistics.intervals import (
     JUDGED_CONFIDENCE,
     ORDER_STATISTIC,
@@ -57,6 +58,8 @@ def measured(
         "machine": {"cpu": "Z80", "kernel": "6.1", "cpus": 1},
         "command": ["program"],
         "baseline": "glibc",
+        "rounds": rounds,
+        "server": None,
         "incomplete": None,
         "deterministic": True,
         "results": [_result(spec, own, pair[0]) for spec, own in zip(("glibc", "mock"), pair)],
@@ -68,6 +71,7 @@ def measured(
 def made_up(programs: Sequence[Any], **changes: Any) -> dict[str, Any]:
     """varied: makes it a scan's."""
     made: dict[str, Any] = {
+        "schema": SCHEMA,
         "title": "made up",
         "varied": None,
         "baseline": "glibc",

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from allotrope.features.compare.difference import (
+    Difference,
     change_of,
-    changes,
     check_pair,
+    compare_pair,
     difference_lines,
     difference_rows,
     quotient,
@@ -174,8 +175,12 @@ class TestConditions:
                 check_quantities([condition], ["glibc", "blocks"], "glibc", server=False)
 
 
+def held(before: dict[str, Any], after: dict[str, Any]) -> Difference:
+    return compare_pair(("old.json", before), ("new.json", after))
+
+
 def rows_of(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
-    return difference_rows(changes(before, after))
+    return difference_rows(held(before, after))
 
 
 class TestDifference:
@@ -199,7 +204,7 @@ class TestDifference:
         pair = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92), threshold=0.5)
         cpu = next(row for row in rows_of(*pair) if row[:2] == ["blocks:x=1.5", "CPU"])
         assert cpu[5] == "same"
-        assert "by more than 50%." in difference_lines(pair[1], [])[0]
+        assert "by more than 50%." in difference_lines(held(*pair))[0]
 
     def test_what_was_not_served_has_no_verdict(self) -> None:
         before, after = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92))
@@ -217,6 +222,14 @@ class TestDifference:
         notes = check_pair(one, document((1, 1, 1), command=["y"], machine={"cpu": "two"}))
         assert notes[0] == "The commands differ."
         assert "The machine's cpu differs: one, then two." in notes
+        other = document((1, 1, 1))
+        other["results"][1]["version"] = "2"
+        assert "The version of blocks:x=1.5 differs: None, then 2." in check_pair(one, other)
+
+    def test_a_figure_that_was_nought_has_no_ratio(self) -> None:
+        """Nor one that may have been."""
+        before, after = quantity(1, (0.0, 0.5, 1.0)), quantity(1, (1.0, 1.0, 1.0))
+        assert quotient(before, after, "ratio") is None
 
     def test_on_the_command_line(self, real: Command, tmp_path: Path) -> None:
         files = []
@@ -234,6 +247,11 @@ class TestDifference:
         assert done.returncode == 2 and "--against needs --from" in done.stderr
         done = real.run(*line, "--rounds", "3")
         assert done.returncode == 2 and "leave out --rounds" in done.stderr
+        forms = ["--csv", "changes.csv", "--html", "changes.html", "--markdown", "-"]
+        done = real.run(*line, *forms, cwd=tmp_path)
+        assert done.returncode == 0 and "**Worse:** blocks:x=1.5 in CPU." in done.stdout
+        assert ",blocks:x=1.5,cpu_seconds,ratio," in (tmp_path / "changes.csv").read_text()
+        assert "What has changed: " in (tmp_path / "changes.html").read_text()
 
     def test_as_json(self, real: Command, tmp_path: Path) -> None:
         for name, cpu in (("old", (0.98, 1.0, 1.02)), ("new", (1.3, 1.31, 1.32))):

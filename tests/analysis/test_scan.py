@@ -195,7 +195,9 @@ class TestTables:
 
     def test_each_value_has_a_verdict_and_the_mean_has_none(self) -> None:
         """It is over values that nobody runs side by side."""
-        document = made_up([measured("n=1", (9.0, 9.0), 0.8), measured("n=2", (9.0, 9.0))], **VARIED)
+        document = made_up(
+            [measured("n=1", (9.0, 9.0), 0.8), measured("n=2", (9.0, 9.0))], **VARIED
+        )
         assert document["means"]["mock"]["cpu_seconds"]["verdict"] is None
         lines = [line.split(",") for line in as_csv(document).splitlines()[1:]]
         assert {line[0] for line in lines} == {"n=1", "n=2"}
@@ -232,8 +234,26 @@ def test_an_interrupted_scan_speaks_by_the_values_that_have_rounds_enough() -> N
 def test_the_greatest_load_is_of_a_value(others: tuple[float | None, ...], said: str) -> None:
     parts = [measured(f"n={place}", (9.0, 9.0)) for place in (1, 2)]
     for part, load in zip(parts, others):
-        part["comparison"] |= {"others_cpus": load, "rounds": ROUNDS, "server": None}
+        part["comparison"]["others_cpus"] = load
     assert said in recommend_suite(made_up(parts, **VARIED))[-1].text
+
+
+def test_two_scans_differ_value_by_value(real: Command, tmp_path: Path) -> None:
+    """And have no mean."""
+    parts = [measured("n=1", (9.0, 9.0)), measured("n=2", (9.0, 9.0))]
+    (tmp_path / "old.json").write_text(json.dumps(made_up(parts, **VARIED)))
+    parts = [measured("n=2", (9.0, 9.0), 0.5), measured("n=3", (9.0, 9.0))]
+    (tmp_path / "new.json").write_text(json.dumps(made_up(parts, **VARIED)))
+    line = ["compare", "--from", "new.json", "--against", "old.json"]
+    done = real.run(*line, "--fail-if", "any.cpu < 1", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    shown = [line.split() for line in done.stdout.splitlines()]
+    assert shown[0] == ["value", "allocator", "quantity", "before", "after", "change", "verdict"]
+    row = ["n=2", "mock", "CPU", "1.000", "s", "0.500", "s", "0.500", "[0.500,", "0.500]", "better"]
+    assert row in shown
+    assert "Only in the earlier: n=1." in done.stdout
+    assert "Better: mock in CPU (n=2); mock in wall time (n=2)." in done.stdout
+    assert "mean" not in done.stdout and "program" not in done.stdout
 
 
 def test_output_that_varies_names_the_remedy(real: Command, tmp_path: Path) -> None:

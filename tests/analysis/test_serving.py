@@ -117,8 +117,8 @@ int main(void)
     return 0;
 }
 """
-# Works in a thread that has ended when the program does, for less than one of the kernel's ticks, as
-# a Go program does.
+# Works as a Go program does, in a thread that has ended when the program does, and for less than
+# one of the kernel's ticks.
 THREADED = """
 #include <pthread.h>
 #include <time.h>

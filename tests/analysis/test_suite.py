@@ -14,13 +14,16 @@ from typing import Any
 
 import jsonschema
 import pytest
+from allotrope.features.compare.difference import Difference, difference_sentences
 from allotrope.features.compare.page import compare_page
 from allotrope.features.suite import page as suite_page
+from allotrope.features.suite.difference import compare_suites
 from allotrope.features.suite.means import mean_ratio, means, memory_that_counts
 from allotrope.features.suite.output import as_csv, as_markdown, recommend_suite
 from allotrope.features.suite.tables import means_rows, program_rows, served_rows
 from allotrope.output import page
 from allotrope.statistics.resampling import geometric_mean
+from allotrope.system.errors import UserError
 from made_up_suite import ROUNDS, made_up, measured
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
@@ -689,6 +692,179 @@ class TestDrawingAgain:
     def test_it_measures_nothing(self, mock: Command, options: list[str], message: str) -> None:
         done = mock.run("compare", *options)
         assert done.returncode == 2 and message in done.stderr
+
+
+def held(before: Any, after: Any) -> Difference:
+    return compare_suites(("old.json", before), ("new.json", after))
+
+
+def verdicts(difference: Difference, name: str) -> dict[str, str | None]:
+    """Of mock in a quantity, by program."""
+    found = [one for one in difference.found if (one.spec, one.name) == ("mock", name)]
+    return {one.part or "mean": one.verdict for one in found}
+
+
+class TestDifference:
+    """Two suites are held against each other program by program, and so are their means."""
+
+    def test_each_program_and_the_mean_have_a_verdict(self) -> None:
+        before = made_up([measured("a", MORE), measured("b", MORE, 0.9)])
+        after = made_up([measured("a", (100.0, 140.0), 1.2), measured("b", MORE, 0.9)])
+        found = held(before, after)
+        assert verdicts(found, "CPU") == {"a": "worse", "b": "same", "mean": "worse"}
+        assert verdicts(found, "memory") == {"a": "worse", "b": "same", "mean": "worse"}
+        mean = found.found[-3]
+        assert (mean.quantity, mean.of, mean.part) == ("cpu_seconds", "mean", None)
+        assert math.isclose(mean.before, math.sqrt(0.9)) and mean.change is not None
+        assert math.isclose(mean.change.median, math.sqrt(1.2))
+        assert found.notes == []
+        assert [str(one) for one in difference_sentences(found)] == [
+            "Of 15 changes: 6 worse, 0 better, 9 the same within 2%, 0 not decided.",
+            "Worse: mock in CPU (a and geometric mean); mock in wall time (a and geometric mean)"
+            "; mock in memory (a and geometric mean).",
+        ]
+
+    def test_a_mean_is_over_the_programs_that_both_went_through(self) -> None:
+        """What only one has is named."""
+        gone = measured("gone", MORE, 9.0)
+        broken = measured("broken", MORE, 5.0)
+        broken["comparison"]["results"][1]["status"] = "different-output"
+        absent = measured("absent", MORE) | {
+            **{"status": "skipped", "reason": "needs x", "comparison": None}
+        }
+        whole = [measured(name, MORE) for name in ("a", "broken", "absent")]
+        found = held(
+            made_up([*whole, gone]),
+            made_up([measured("a", MORE), broken, absent, measured("fresh", MORE)]),
+        )
+        assert verdicts(found, "CPU") == {"a": "same", "broken": None, "mean": "same"}
+        assert found.notes == [
+            "broken: mock is different-output in the later comparison, so its figures carry no "
+            "verdict.",
+            "Only in the earlier: gone.",
+            "Only in the later: fresh.",
+            "absent was skipped in the later: needs x.",
+        ]
+
+    def test_two_peaks_of_memory_have_no_mean(self) -> None:
+        """Of the largest process, and of all together."""
+        before, after = (made_up([measured("a", MORE)]) for _ in "ab")
+        for result in after["programs"][0]["comparison"]["results"]:
+            result["tree_peak_bytes"] = {
+                key: value and 2 * value if key in ("median", "low", "high") else value
+                for key, value in result["peak_rss_bytes"].items()
+            }
+        found = held(before, after)
+        assert verdicts(found, "memory") == {} and "mean" in verdicts(found, "CPU")
+
+    def test_what_is_so_of_all_is_said_once(self) -> None:
+        documents = [made_up([measured(name, MORE) for name in "ab"]) for _ in range(2)]
+        for entry in documents[1]["programs"]:
+            entry["comparison"]["machine"] = {"cpu": "6502", "kernel": "6.1", "cpus": 1}
+        documents[1]["programs"][1]["comparison"]["command"] = ["other"]
+        assert held(*documents).notes == [
+            "The machine's cpu differs: Z80, then 6502.",
+            "b: The commands differ.",
+        ]
+
+    def test_few_rounds_decide_nothing(self) -> None:
+        before = made_up([measured("a", MORE)])
+        after = made_up([measured("a", MORE, 2.0, rounds=8)], interrupted=True)
+        found = held(before, after)
+        assert verdicts(found, "CPU") == {"a": "not decided", "mean": "not decided"}
+        assert found.notes[0].startswith("Below 9 rounds")
+        assert "The later suite was interrupted" in found.notes[1]
+
+    def test_replicates_are_paired_by_machine_and_pooled(self) -> None:
+        def suite(cpu: float) -> dict[str, Any]:
+            parts = [measured("a", MORE, cpu, host) for host in ("x", "y", "z")]
+            return made_up(parts, replicate=3)
+
+        found = held(suite(1.0), suite(1.2))
+        names = ["a on x", "a on y", "a on z", "a (3 machines)", "mean"]
+        assert verdicts(found, "CPU") == dict.fromkeys(names, "worse")
+        with pytest.raises(UserError, match="1 and 3 machines a program; measure one again"):
+            held(made_up([measured("a", MORE)]), suite(1.0))
+
+    def test_nothing_in_common_is_an_error(self) -> None:
+        with pytest.raises(UserError, match="no program that both have measured: a; then b"):
+            held(made_up([measured("a", MORE)]), made_up([measured("b", MORE)]))
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> list[str]:
+        """compare's words."""
+        of_each = {
+            "old": [measured("a", MORE), measured("gone", MORE)],
+            "new": [measured("a", MORE, 1.2), measured("fresh", MORE, 9.0)],
+        }
+        for name, programs in of_each.items():
+            (tmp_path / f"{name}.json").write_text(json.dumps(made_up(programs)))
+        return ["compare", "--from", "new.json", "--against", "old.json"]
+
+    def test_on_the_command_line(self, real: Command, tmp_path: Path, files: list[str]) -> None:
+        done = real.run(*files, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        shown = done.stdout.splitlines()
+        assert shown[0] == "CPU, after over before"
+        assert [line.split() for line in shown[1:4]] == [
+            ["program", "glibc", "mock"],
+            ["a", "1.00=", "1.20*"],
+            ["geometric", "mean", "–", "1.20*"],
+        ]
+        assert "Only in the later: fresh." in shown
+        gated = [*files, "--json", "-", "--fail-if", "mock.cpu > 1.1"]
+        done = real.run(*gated, cwd=tmp_path)
+        assert done.returncode == 3, done.stderr
+        assert "Of 1 judgement: 1 failure, 0 not decided." in done.stderr
+        assert "Not judged, since left out: gone and fresh." in done.stderr
+        written = json.loads(done.stdout)
+        assert (written["part"], written["after"]["title"]) == ("program", "made up")
+        assert [(one["part"], one["met"]) for one in written["conditions"]] == [("a", True)]
+        of_mean = [one for one in written["changes"] if one["of"] == "mean"]
+        assert [one["quantity"] for one in of_mean] == [
+            "cpu_seconds",
+            "wall_seconds",
+            "memory_bytes",
+        ]
+        assert real.run(*files, "--fail-if", "any.cpu > 1.3", cwd=tmp_path).returncode == 0
+
+    def test_other_forms(
+        self,
+        real: Command,
+        tmp_path: Path,
+        files: list[str],
+        browser: Browser,  # noqa: F811
+    ) -> None:
+        forms = ["--html", "page.html", "--csv", "changes.csv", "--markdown", "-"]
+        done = real.run(*files, *forms, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        row = "| a | mock | CPU | 1.000 s | 1.200 s | 1.200 [1.200, 1.200] | worse |"
+        assert row in done.stdout.splitlines()
+        lines = (tmp_path / "changes.csv").read_text().splitlines()
+        assert lines[0].startswith("part,allocator,quantity,of,before,after,change,")
+        assert len(lines) == 1 + 6 + 3
+        html = (tmp_path / "page.html").read_text()
+        assert "What has changed: new.json against old.json" in html
+        assert "a and geometric mean" in html and "Only in the earlier: gone." in html
+        browser.open(tmp_path / "page.html", PHONE)
+        assert browser.errors() == [] and browser.labels_in_trouble() == []
+        assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
+        assert browser.run("return document.querySelectorAll('.plot .trace').length") == 3 * 3
+
+    def test_kinds_that_do_not_match_are_refused(
+        self, real: Command, tmp_path: Path, files: list[str]
+    ) -> None:
+        scan = made_up([measured("a", MORE)], varied={"n": ["1"]})
+        (tmp_path / "scan.json").write_text(json.dumps(scan))
+        (tmp_path / "one.json").write_text('{"schema": "allotrope.compare/1"}')
+        for other, kind in (("scan", "a scan (--vary)"), ("one", "a comparison of one command")):
+            done = real.run(*files[:-1], f"{other}.json", cwd=tmp_path)
+            assert done.returncode == 2 and done.stderr.count("\n") == 1
+            assert "new.json is a suite (--suite) and " in done.stderr
+            assert f"{other}.json {kind}" in done.stderr
+            assert "measure one again as the other was" in done.stderr
+        done = real.run(*files, "--hyperfine-json", "x", cwd=tmp_path)
+        assert done.returncode == 2 and "leave out --hyperfine-json" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["real", "micro"])

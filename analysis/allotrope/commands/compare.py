@@ -14,13 +14,18 @@ import click
 from ..features.cluster.suite import measure_on_cluster
 from ..features.compare import output as compare_output
 from ..features.compare.difference import (
+    Difference,
     change_of,
-    changes,
-    check_pair,
+    compare_pair,
+    difference_csv,
     difference_document,
     difference_lines,
+    difference_markdown,
     difference_rows,
+    difference_sentences,
+    text_columns,
 )
+from ..features.compare.difference_page import difference_page
 from ..features.compare.findings import Document
 from ..features.compare.gate import STATUS as GATE_STATUS
 from ..features.compare.gate import (
@@ -40,6 +45,7 @@ from ..features.compare.witness import call_witnesses, witness_lines, witness_ro
 from ..features.latency.output import latency_rows, latency_words
 from ..features.server.plan import ServerPlan, check_server_plan
 from ..features.suite import output as suite_output
+from ..features.suite.difference import change_tables, compare_suites
 from ..features.suite.gate import judge_programs, suite_gate_lines
 from ..features.suite.measure import (
     Settings,
@@ -50,7 +56,7 @@ from ..features.suite.measure import (
 )
 from ..features.suite.page import suite_page
 from ..features.suite.scan import Varied, check_names, read_varied, scan
-from ..features.suite.tables import legend, tables
+from ..features.suite.tables import is_scan, legend, marks_legend, tables
 from ..output.files import Files, Outputs, as_json, made_from, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
@@ -217,8 +223,8 @@ WRITTEN = {
 @click.option(
     "--against",
     metavar="FILE",
-    help="with --from: how that differs from this earlier comparison, which --json wrote; --json "
-    "writes the difference",
+    help="with --from: how that differs from this earlier comparison, suite or scan, which --json "
+    "wrote; --json, --html, --csv and --markdown write the difference",
 )
 @click.pass_context
 def compare_allocators(
@@ -253,8 +259,8 @@ def compare_allocators(
     allotrope compare --vary size=1,10,100 -- ./program --size {size}
     allotrope compare --build old=./old/prog --build new=./prog -- {build} data
     allotrope compare -a blocks --fail-if "blocks.cpu > 1.05" -- ./prog data
-    allotrope compare --from new.json --against old.json
-    allotrope compare --suite programs.toml --json result.json
+    allotrope compare --suite programs.toml --json new.json
+    allotrope compare --from new.json --against old.json --fail-if "any.cpu > 5%"
     allotrope compare -a glibc -a jemalloc --server "memcached -p {port}" \\
       --load "allotrope-load --port {port} --protocol memcached 'get k{key}\\r\\n'"
     """
@@ -336,6 +342,10 @@ def gate_status(judgements: Sequence[Judgement]) -> int:
     return GATE_STATUS if any(judgement.met for judgement in judgements) else 0
 
 
+# What --against writes. A page alone is drawn without it, too.
+DIFFERENCE_FILES = ("json_file", "html_file", "csv_file", "markdown_file")
+
+
 def judge_again(
     context: click.Context,
     source: str,
@@ -346,52 +356,78 @@ def judge_again(
     """A document that --json wrote, and perhaps an earlier one, on the terminal."""
     fitting = {"source", "against", "conditions"}
     if against is not None:
-        fitting.add("json_file")
+        fitting.update(DIFFERENCE_FILES)
     for name, written in given_options(context).items():
-        if name == "json_file" and name not in fitting:
+        if name in DIFFERENCE_FILES and name not in fitting:
             raise UserError(f"{written} writes a difference, so beside --from it needs --against")
         if name not in fitting:
             raise UserError(f"--from judges what was measured before; leave out {written}")
     if against is not None:
-        return show_difference(source, against, gate, files["--json"])
-    after = read_json(source)
-    if isinstance(after, dict) and after.get("schema") == suite_output.SCHEMA:
-        return judge_suite_again(source, after, gate)
-    after = as_comparison(source, after)
+        return show_difference(source, against, gate, files)
+    document = read_json(source)
+    kind = kind_of(source, document)
     with made_from(source):
-        _check_gate_again(gate, after, after["rounds"])
-        judgements = judge(gate, after)
-    _show_gate(terminal(), judgements)
-    return gate_status(judgements)
+        _check_gate_again(gate, document, document["rounds"])
+        if kind != ONE_COMMAND:
+            judged = judge_programs(gate, document)
+        else:
+            judged = {"": judge(gate, document)}
+    _show_judged(terminal(), judged)
+    return status_of_all(judged)
 
 
-def show_difference(
-    source: str, against: str, gate: Sequence[Condition], json_file: str | None
-) -> int:
-    outputs = Outputs({"--json": json_file}, [source, against])
-    after, before = read_comparison(source), read_comparison(against)
+def show_difference(source: str, against: str, gate: Sequence[Condition], files: Files) -> int:
+    outputs = Outputs(files, [source, against])
+    after, before = read_json(source), read_json(against)
+    kind = kind_of(source, after)
+    other_kind = kind_of(against, before)
+    if kind != other_kind:
+        raise UserError(
+            f"{source} is {kind} and {against} {other_kind}, which have nothing in common; give "
+            "two of a kind, or measure one again as the other was"
+        )
     with made_from(source, against):
         _check_gate_again(gate, after, min(before["rounds"], after["rounds"]))
-        notes = check_pair(before, after)
-        found = changes(before, after)
-        judgements = judge(gate, after, change_of(before, after))
-        pair = (against, before), (source, after)
-        document = difference_document(*pair, found, notes, judgements)
-        rows, lines = difference_rows(found), difference_lines(after, notes)
+        if kind == ONE_COMMAND:
+            difference = compare_pair((against, before), (source, after))
+            judged = {"": judge(gate, after, change_of(before, after))}
+        else:
+            difference = compare_suites((against, before), (source, after))
+            judged = judge_programs(gate, after, before)
+    outputs.write(
+        {
+            "--json": lambda: as_json(difference_document(difference, judged)),
+            "--html": lambda: as_html(difference_page(difference)),
+            "--csv": lambda: difference_csv(difference),
+            "--markdown": lambda: difference_markdown(difference),
+        },
+        lambda: show_changes(terminal(stderr=outputs.takes_stdout), difference, judged),
+    )
+    return status_of_all(judged)
 
-    def show() -> None:
-        console = terminal(stderr=outputs.takes_stdout)
-        print_table(console, rows, left=(0, 1, 5), styles=[""] * len(rows[1:]))
-        for line in lines:
-            print_wrapped(console, line)
-        _show_gate(console, judgements)
 
-    outputs.write({"--json": lambda: as_json(document)}, show)
-    return gate_status(judgements)
+def show_changes(
+    console: Console, difference: Difference, judged: Mapping[str, Sequence[Judgement]]
+) -> None:
+    """Of a suite with a dozen allocators, a row for each change would be hundreds."""
+    if difference.part == "program":
+        for title, rows in change_tables(difference):
+            print_in_parts(console, rows, title)
+        print_wrapped(console, marks_legend())
+    else:
+        rows = difference_rows(difference)
+        left = text_columns(difference)
+        print_table(console, rows, left=left, styles=[""] * len(rows[1:]))
+    for line in difference_lines(difference):
+        print_wrapped(console, line)
+    say(console, difference_sentences(difference))
+    _show_judged(console, judged)
 
 
-def _check_gate_again(gate: Sequence[Condition], after: dict[str, Any], rounds: int) -> None:
-    check_conditions(gate, [one["spec"] for one in after["results"]], rounds)
+def _check_gate_again(gate: Sequence[Condition], document: Document, rounds: int) -> None:
+    """document: of one command or of several."""
+    each = document.get("allocators") or document["results"]
+    check_conditions(gate, [one["spec"] for one in each], rounds)
 
 
 def _show_gate(console: Console, judgements: Sequence[Judgement]) -> None:
@@ -399,25 +435,24 @@ def _show_gate(console: Console, judgements: Sequence[Judgement]) -> None:
         print_wrapped(console, line)
 
 
-def judge_suite_again(source: str, document: Document, gate: Sequence[Condition]) -> int:
-    with made_from(source):
-        check_conditions(gate, [one["spec"] for one in document["allocators"]], document["rounds"])
-        judged = judge_programs(gate, document)
-    _show_gate_of_suite(terminal(), judged)
-    return suite_status(judged)
+def _show_judged(console: Console, judged: Mapping[str, Sequence[Judgement]]) -> None:
+    """By program; all under "" where there is one command."""
+    lines = gate_lines(judged[""]) if "" in judged else suite_gate_lines(judged)
+    for line in lines:
+        print_wrapped(console, line)
 
 
-def read_comparison(file: str) -> dict[str, Any]:
-    return as_comparison(file, read_json(file))
+ONE_COMMAND = "a comparison of one command or server"
 
 
-def as_comparison(file: str, document: Any) -> dict[str, Any]:
-    if not isinstance(document, dict) or document.get("schema") != compare_output.SCHEMA:
-        raise UserError(
-            f"{file} is not what compare --json writes of a command or server "
-            f"({compare_output.SCHEMA})"
-        )
-    return document
+def kind_of(file: str, document: Any) -> str:
+    """What a document is of, in words. Raises UserError for what no compare has written."""
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema == compare_output.SCHEMA:
+        return ONE_COMMAND
+    if schema == suite_output.SCHEMA:
+        return "a scan (--vary)" if is_scan(document) else "a suite (--suite)"
+    raise UserError(f"{file} is not what compare --json writes ({' or '.join(PAGES)})")
 
 
 WITHOUT_SUITE = ("only", "state_file", "resume", "cluster")
@@ -571,14 +606,14 @@ def compare_suite(
         return 128 + signal.SIGINT
     if whole:
         run.state.unlink(missing_ok=True)
-    return suite_status(judged) or int(suite_output.went_wrong(document))
+    return status_of_all(judged) or int(suite_output.went_wrong(document))
 
 
 def tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def suite_status(judged: Mapping[str, Sequence[Judgement]]) -> int:
+def status_of_all(judged: Mapping[str, Sequence[Judgement]]) -> int:
     return gate_status([one for judgements in judged.values() for one in judgements])
 
 
@@ -595,12 +630,7 @@ def show_suite(
     for line in legend(document):
         print_wrapped(console, line)
     say(console, suite_output.recommend_suite(document))
-    _show_gate_of_suite(console, judged)
-
-
-def _show_gate_of_suite(console: Console, judged: Mapping[str, Sequence[Judgement]]) -> None:
-    for line in suite_gate_lines(judged):
-        print_wrapped(console, line)
+    _show_judged(console, judged)
 
 
 PAGES = {compare_output.SCHEMA: compare_page, suite_output.SCHEMA: suite_page}
@@ -610,11 +640,9 @@ def draw_again(source: str, html_file: str | None) -> int:
     """The page of a document that --json wrote."""
     outputs = Outputs({"--html": html_file}, [source])
     document = read_json(source)
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if schema not in PAGES:
-        raise UserError(f"{source} is not what compare --json writes ({' or '.join(PAGES)})")
+    kind_of(source, document)
     with made_from(source):
-        page = PAGES[schema](document)
+        page = PAGES[document["schema"]](document)
     outputs.write({"--html": lambda: as_html(page)})
     return 0
 

@@ -2,10 +2,10 @@
 """Pieces of plotly figures that several pages draw."""
 
 import math
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .page import axis, colour, layout, plain, symbol
-from .units import format_nanoseconds, short_bytes
+from .units import format_nanoseconds, format_ratio, short_bytes
 
 
 # What of a heap is not the program's (allotrope.stats/1, `waste`), in the order of its bars; the
@@ -173,6 +173,41 @@ def interval_bar(
         "marker": {"color": colour(place), **marker},
         "hovertemplate": hover,
     }
+
+
+Interval = tuple[float, float, float]  # low, middle, high
+
+
+def ratio_bar(place: int, name: str, row: float, ratio: Interval, **more: Any) -> dict[str, Any]:
+    """That of a ratio, called by the allocator's name."""
+    low, middle, high = ratio
+    hover = f"<b>{plain(name)}</b><br>{format_ratio(middle, low, high)}<extra></extra>"
+    return interval_bar(place, row, ratio, 10, hover, name=plain(name)) | more
+
+
+def grouped_ratio_bars(
+    rows: Sequence[Mapping[int, Interval]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """In each row the ratios of some allocators, by their places among the names, below each
+    other."""
+    bars = []
+    named: set[int] = set()
+    for row, ratios in enumerate(rows):
+        for place, ratio in ratios.items():
+            offset = 0.7 * ((place + 0.5) / len(names) - 0.5)
+            group = {"legendgroup": str(place), "showlegend": place not in named}
+            bars.append(ratio_bar(place, names[place], row + offset, ratio, **group))
+            named.add(place)
+    return bars
+
+
+def grouped_ratio_layout(labels: Sequence[str], base: str) -> dict[str, Any]:
+    """Of grouped_ratio_bars()."""
+    return ratio_layout(labels, base, showlegend=True, legend=legend(itemsizing="constant"))
+
+
+def grouped_ratio_height(labels: Sequence[str], names: Sequence[str]) -> int:
+    return 150 + (24 + 9 * len(names)) * len(labels)
 
 
 def ratio_layout(labels: Sequence[str], base: str, **more: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""How two comparisons of the same command differ, from what --json wrote of each.
+"""How two comparisons of the same command differ, from what --json wrote of each. Of two suites
+features/suite/difference.py compares each program so.
 
 The two were measured at different times, perhaps on different machines, so nothing can be paired
 between them. What is compared is each allocator's ratio to its own baseline, in which the machine
@@ -9,10 +10,14 @@ the other's high to the one's high over the other's low: it covers at least what
 together (Bonferroni), and is wide rather than wrong.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
-from ...output.units import format_bytes, format_ratio, format_time
+from ...output import files
+from ...output.sentences import Sentence, counted, enumerate_names
+from ...output.text import markdown_table
+from ...output.units import format_bytes, format_percent, format_ratio, format_time
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
 from ...statistics.verdicts import THRESHOLD, Outcome, judge
 from ...system.errors import UserError
@@ -43,6 +48,7 @@ def check_pair(before: Document, after: Document) -> list[str]:
         old, new = (document["machine"].get(key) for document in (before, after))
         if old != new:
             notes.append(f"The machine's {key} differs: {old}, then {new}.")
+    notes += _notes_of_versions(before, after)
     only = names[0] ^ names[1]
     if only:
         notes.append(f"Only in one of them: {', '.join(sorted(only))}.")
@@ -60,6 +66,18 @@ def _are_few(before: Document, after: Document) -> bool:
 
 def _by_spec(document: Document) -> dict[str, Mapping[str, Any]]:
     return {str(one["spec"]): one for one in document["results"]}
+
+
+def _notes_of_versions(before: Document, after: Document) -> list[str]:
+    versions = [
+        {spec: result.get("version") for spec, result in _by_spec(document).items()}
+        for document in (before, after)
+    ]
+    return [
+        f"The version of {spec} differs: {versions[0][spec]}, then {new}."
+        for spec, new in versions[1].items()
+        if spec in versions[0] and versions[0][spec] != new
+    ]
 
 
 def _notes_of_status(before: Document, after: Document) -> list[str]:
@@ -106,12 +124,24 @@ class Change:
     spec: str
     quantity: str  # its key
     name: str  # of the quantity, for people
-    of_ratio: bool  # the ratio to the baseline is compared; else, for the baseline, its figure
-    before: float  # the medians
+    of: str  # what is compared: "ratio" to the baseline; of the baseline its "figure"; or "mean"
+    before: float  # the medians; the means of the ratios
     after: float
     change: Estimate | None  # after over before; None: there are no ratios
     verdict: Outcome | None  # None: nothing can be judged
     write: Callable[[float], str]  # a figure of the quantity, for people
+    part: str | None = None  # the program or value that it is of; None: the command, or a mean
+
+
+@dataclass(frozen=True)
+class Difference:
+    """before, after: each the file's name and what it holds."""
+
+    before: tuple[str, Document]
+    after: tuple[str, Document]
+    found: Sequence[Change]
+    notes: Sequence[str]
+    part: str | None = None  # what its parts are called, "program" or "value"; None: one command
 
 
 def changes(before: Document, after: Document) -> list[Change]:
@@ -134,7 +164,8 @@ def changes(before: Document, after: Document) -> list[Change]:
             if ratio is not None and not unfit:
                 verdict = Outcome.NOT_DECIDED if few else judge(ratio, threshold, key in rising)
             medians = pair[0]["median"], pair[1]["median"]
-            found.append(Change(spec, key, name, spec != base, *medians, ratio, verdict, write))
+            of = "figure" if spec == base else "ratio"
+            found.append(Change(spec, key, name, of, *medians, ratio, verdict, write))
     return found
 
 
@@ -143,50 +174,124 @@ def threshold_of(after: Document) -> float:
     return float(after.get("threshold") or THRESHOLD)
 
 
-def difference_rows(found: Sequence[Change]) -> list[list[str]]:
+def compare_pair(before: tuple[str, Document], after: tuple[str, Document]) -> Difference:
+    """Of two comparisons of one command."""
+    pair = before[1], after[1]
+    notes = check_pair(*pair)
+    return Difference(before, after, changes(*pair), notes)
+
+
+# For people
+
+MEAN = "geometric mean"
+
+
+def difference_rows(difference: Difference) -> list[list[str]]:
     """A table, header first: a row for each change."""
     rows = [["allocator", "quantity", "before", "after", "change", "verdict"]]
-    for one in found:
+    for one in difference.found:
         ratio = one.change
         change = format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
         figures = (one.write(one.before), one.write(one.after))
         rows.append([one.spec, one.name, *figures, change, one.verdict or ""])
-    return rows
+    if difference.part is None:
+        return rows
+    parts = [difference.part, *(one.part or MEAN for one in difference.found)]
+    return [[part, *row] for part, row in zip(parts, rows)]
+
+
+def text_columns(difference: Difference) -> tuple[int, ...]:
+    """Of its table, those that are set left."""
+    return (0, 1, 5) if difference.part is None else (0, 1, 2, 6)
+
+
+def difference_lines(difference: Difference) -> list[str]:
+    """What the reader of the table must know."""
+    _, after = difference.after
+    base = after["baseline"]
+    lines = [
+        f"change: of the ratio to {base}, after over before, so that machine and day cancel; of "
+        f"{base} itself: of its figure. The interval is from the lowest to the highest that both "
+        f"intervals allow; better or worse is what it shows to be so by more than "
+        f"{100 * threshold_of(after):.2g}%.",
+    ]
+    if any(one.of == "mean" for one in difference.found):
+        lines.append(
+            f"{MEAN}: of the ratios, over the programs through which the allocator went in both; "
+            "programs of little memory count too."
+        )
+    return [*lines, *difference.notes]
+
+
+def difference_sentences(difference: Difference) -> list[Sentence]:
+    """How many changes there are of each kind, and which are told."""
+    found, threshold = difference.found, threshold_of(difference.after[1])
+    words = {one: str(one) for one in (Outcome.WORSE, Outcome.BETTER)}
+    words[Outcome.SAME] = f"the same within {format_percent(threshold)}"
+    words[Outcome.NOT_DECIDED] = "not decided"
+    count = Counter(one.verdict for one in found)
+    counts = [f"{count[outcome]} {said}" for outcome, said in words.items()]
+    counts += [f"{count[None]} without a verdict"] if count[None] else []
+    title = f"Of {counted(len(found), 'change')}"
+    sentences = [Sentence("finding", title, f"{', '.join(counts)}.")]
+    for outcome in (Outcome.WORSE, Outcome.BETTER):
+        where: dict[str, list[str]] = {}
+        for one in found:
+            if one.verdict == outcome:
+                where.setdefault(f"{one.spec} in {one.name}", []).append(one.part or MEAN)
+        named = [
+            what if difference.part is None else f"{what} ({enumerate_names(parts)})"
+            for what, parts in where.items()
+        ]
+        if named:
+            text = f"{'; '.join(named)}."
+            sentences.append(Sentence("finding", outcome.capitalize(), text))
+    return sentences
+
+
+# Other forms
 
 
 def difference_document(
-    before: tuple[str, Document],
-    after: tuple[str, Document],
-    found: Sequence[Change],
-    notes: Sequence[str],
-    judgements: Sequence[Judgement],
+    difference: Difference, judged: Mapping[str, Sequence[Judgement]]
 ) -> dict[str, Any]:
-    """docs/compare-format.md. before, after: each the file's name and what it holds."""
+    """docs/compare-format.md. judged: by part; all under "" where there is one command."""
+    _, after = difference.after
     return {
         "schema": SCHEMA,
-        "before": _source(*before),
-        "after": _source(*after),
-        "baseline": after[1]["baseline"],
-        "threshold": threshold_of(after[1]),
-        "notes": list(notes),
-        "changes": [_as_entry(one) for one in found],
+        "before": _source(*difference.before),
+        "after": _source(*difference.after),
+        "baseline": after["baseline"],
+        "threshold": threshold_of(after),
+        "part": difference.part,
+        "notes": list(difference.notes),
+        "changes": [_as_entry(one) for one in difference.found],
         "conditions": [
-            {"condition": one.condition, "spec": one.spec, "met": one.met, "said": one.line}
+            {
+                "condition": one.condition,
+                "part": part or None,
+                "spec": one.spec,
+                "met": one.met,
+                "said": one.line,
+            }
+            for part, judgements in judged.items()
             for one in judgements
         ],
     }
 
 
 def _source(file: str, document: Document) -> dict[str, Any]:
-    return {"file": file, **{key: document[key] for key in ("date", "command", "rounds")}}
+    keys = ("date", "command", "title", "rounds")
+    return {"file": file, **{key: document.get(key) for key in keys}}
 
 
 def _as_entry(one: Change) -> dict[str, Any]:
     low, high = (one.change.low, one.change.high) if one.change else (None, None)
     return {
+        "part": one.part,
         "spec": one.spec,
         "quantity": one.quantity,
-        "of": "ratio" if one.of_ratio else "figure",
+        "of": one.of,
         "before": one.before,
         "after": one.after,
         "change": one.change and one.change.median,
@@ -196,15 +301,29 @@ def _as_entry(one: Change) -> dict[str, Any]:
     }
 
 
-def difference_lines(after: Document, notes: Sequence[str]) -> list[str]:
-    base = after["baseline"]
-    return [
-        f"change: of the ratio to {base}, after over before, so that machine and day cancel; of "
-        f"{base} itself: of its figure. The interval is from the lowest to the highest that both "
-        f"intervals allow; better or worse is what it shows to be so by more than "
-        f"{100 * threshold_of(after):.2g}%.",
-        *notes,
-    ]
+def difference_csv(difference: Difference) -> str:
+    """A line for each change."""
+    header = ["part", "allocator", "quantity", "of", "before", "after"]
+    header += ["change", "change_low", "change_high", "verdict"]
+    return files.as_csv([header, *(list(_as_entry(one).values()) for one in difference.found)])
+
+
+def difference_markdown(difference: Difference) -> str:
+    table = markdown_table(difference_rows(difference), text_columns(difference))
+    lines = [f"**{difference_title(difference)}**", "", *table]
+    for sentence in difference_sentences(difference):
+        lines += ["", f"**{sentence.title}:** {sentence.text}"]
+    for line in difference_lines(difference):
+        lines += ["", line]
+    return "\n".join(lines) + "\n"
+
+
+def difference_title(difference: Difference) -> str:
+    (old, _), (new, _) = difference.before, difference.after
+    return f"{new} against {old}"
+
+
+# Conditions
 
 
 def change_of(

@@ -4,31 +4,52 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import counted, enumerate_names
+from ..compare.difference import change_of
 from ..compare.gate import Condition, Judgement, judge, without_figures
 
 Document = Mapping[str, Any]
 SKIPPED = "skipped"  # the status of a program that was left out
 
 
+def entries_by_name(document: Document) -> dict[str, Mapping[str, Any]]:
+    """Each program; each of its machines where there are several."""
+    several = document.get("replicate", 1) > 1
+    return {
+        f"{one['name']} on {one['host']}" if several and one["host"] else str(one["name"]): one
+        for one in document["programs"]
+    }
+
+
 def judge_programs(
-    conditions: Sequence[Condition], document: Document
+    conditions: Sequence[Condition], document: Document, earlier: Document | None = None
 ) -> dict[str, list[Judgement]]:
     """The judgements of each program, or of each of its machines where there are several. A program
     without figures is a failure; one that was skipped has no judgements. Without conditions
-    nothing is judged."""
-    found: dict[str, list[Judgement]] = {}
-    for entry in document["programs"] if conditions else ():
-        name = entry["name"]
-        if document.get("replicate", 1) > 1 and entry["host"]:
-            name = f"{name} on {entry['host']}"
-        if entry["comparison"] is not None:
-            found[name] = judge(conditions, entry["comparison"])
-        elif entry["status"] == SKIPPED:
-            found[name] = []
-        else:
-            why = f" ({entry['reason'] or entry['status']})"
-            found[name] = [without_figures(one, one.subject, why=why) for one in conditions]
-    return found
+    nothing is judged. earlier: the suite whose changes since then are judged; what only one of them
+    has has no judgements either."""
+    if not conditions:
+        return {}
+    of_each = [entries_by_name(one) for one in (earlier, document) if one is not None]
+    names = dict.fromkeys(name for entries in of_each for name in entries)
+    return {
+        name: _judge_program(conditions, [entries.get(name) for entries in of_each])
+        for name in names
+    }
+
+
+def _judge_program(
+    conditions: Sequence[Condition], entries: Sequence[Mapping[str, Any] | None]
+) -> list[Judgement]:
+    """entries: the program in the earlier suite, if there is one, and in the later."""
+    there = [one for one in entries if one is not None and one["status"] != SKIPPED]
+    if len(there) < len(entries):
+        return []
+    for one in there:
+        if one["comparison"] is None:
+            why = f" ({one['reason'] or one['status']})"
+            return [without_figures(each, each.subject, why=why) for each in conditions]
+    *before, after = (one["comparison"] for one in there)
+    return judge(conditions, after, change_of(before[0], after) if before else None)
 
 
 def suite_gate_lines(judged: Mapping[str, Sequence[Judgement]]) -> list[str]:

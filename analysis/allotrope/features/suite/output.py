@@ -251,7 +251,9 @@ def _refused(document: Document) -> list[Sentence]:
                 words = f"{entry['name']} ({result['status'].replace('-', ' ')})"
                 bad.setdefault(result["spec"], []).append(words)
     return [
-        Sentence("refused", f"Not for every {part_word(document)}", f"{spec}: {enumerate_names(names)}.")
+        Sentence(
+            "refused", f"Not for every {part_word(document)}", f"{spec}: {enumerate_names(names)}."
+        )
         for spec, names in bad.items()
     ]
 

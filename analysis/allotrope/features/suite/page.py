@@ -5,9 +5,14 @@ program below."""
 from typing import Any, Mapping
 
 from ...output.page import Figure, Page, Section, Table, plain
-from ...output.plots import interval_bar, legend, ratio_layout
+from ...output.plots import (
+    grouped_ratio_bars,
+    grouped_ratio_height,
+    grouped_ratio_layout,
+    ratio_bar,
+    ratio_layout,
+)
 from ...output.sentences import counted
-from ...output.units import format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ..compare.page import machine_section, spread_word, summary_table
 from ..compare.recommendation import recommend
@@ -85,8 +90,11 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
     shown = {spec: shown_mean(document["means"][spec], quantity)[0] for spec in specs}
     known = {spec: mean for spec, mean in shown.items() if mean}
     data = [
-        _interval(specs.index(spec), plain(spec), specs.index(spec), mean)
-        for spec, mean in known.items()
+        ratio_bar(
+            place, spec, place, (known[spec]["low"], known[spec]["ratio"], known[spec]["high"])
+        )
+        for place, spec in enumerate(specs)
+        if spec in known
     ]
     interval = f"{100 * document['confidence']:.3g}% interval"
     if not all(has_interval(mean) for mean in known.values()):
@@ -100,16 +108,6 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
         layout=ratio_layout(labels, base),
         height=90 + 32 * len(specs),
     )
-
-
-def _interval(
-    place: int, name: str, row: float, ratio: Mapping[str, Any], **more: Any
-) -> dict[str, Any]:
-    """A symbol with a bar, in the colour of the allocator in this place."""
-    ends = ("ratio_low", "ratio_high") if "ratio_low" in ratio else ("low", "high")
-    low, high = (ratio[end] for end in ends)
-    hover = f"<b>{name}</b><br>{format_ratio(ratio['ratio'], low, high)}<extra></extra>"
-    return interval_bar(place, row, (low, ratio["ratio"], high), 10, hover, name=name) | more
 
 
 def _programs_section(document: Document) -> Section:
@@ -138,18 +136,18 @@ def _as_table(one: Listing) -> Table:
 def _per_program(document: Document, quantity: str) -> Figure:
     specs = [one["spec"] for one in document["allocators"]]
     entries = [entry for entry in document["programs"] if entry["comparison"]]
-    data = []
-    named: set[int] = set()
-    for row, entry in enumerate(entries):
+    rows = []
+    for entry in entries:
         key = key_of(entry["comparison"], quantity)
-        for place, result in enumerate(entry["comparison"]["results"]):
-            ratio = result.get(key)
-            if ratio is None or ratio["ratio"] is None or specs[place] == document["baseline"]:
-                continue
-            offset = 0.7 * ((place + 0.5) / len(specs) - 0.5)
-            group = {"legendgroup": str(place), "showlegend": place not in named}
-            data.append(_interval(place, plain(specs[place]), row + offset, ratio, **group))
-            named.add(place)
+        rows.append(
+            {
+                place: (ratio["ratio_low"], ratio["ratio"], ratio["ratio_high"])
+                for place, result in enumerate(entry["comparison"]["results"])
+                if (ratio := result.get(key))
+                and ratio["ratio"] is not None
+                and specs[place] != document["baseline"]
+            }
+        )
     labels = [plain(name_of(entry)) for entry in entries]
     word = spread_word(entries[0]["comparison"]) if entries else "interval"
     each = part_word(document)
@@ -158,11 +156,9 @@ def _per_program(document: Document, quantity: str) -> Figure:
         title=_titles(document)[quantity],
         caption=f"Median ratio to {document['baseline']} with its {word}, {each} by {each}; "
         "left of 1 is less.",
-        data=data,
-        layout=ratio_layout(
-            labels, document["baseline"], showlegend=True, legend=legend(itemsizing="constant")
-        ),
-        height=150 + (24 + 9 * len(specs)) * len(entries),
+        data=grouped_ratio_bars(rows, specs),
+        layout=grouped_ratio_layout(labels, document["baseline"]),
+        height=grouped_ratio_height(labels, specs),
     )
 
 

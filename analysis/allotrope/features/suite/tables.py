@@ -91,21 +91,27 @@ def legend(document: Document, full: bool = False) -> list[str]:
     """What the reader of the tables must know."""
     base = document["baseline"]
     if not full and not is_scan(document):
-        return [
-            f"Ratios to {base}. * better or worse: the interval lies beyond "
-            f"{format_percent(THRESHOLD)}; = the same within that; ? not decided; "
-            f"{LITTLE_MARK} better or worse by less than {LITTLE}. --markdown and --json have the "
-            "intervals."
-        ]
+        little = f"; {LITTLE_MARK} better or worse by less than {LITTLE}"
+        return [f"Ratios to {base}. {marks_legend(little)}"]
     spread = f"{100 * document['confidence']:.3g}% interval"
     measured, ranges = _with_figures(document)
     if ranges:
         needs = f"range; an interval needs {LEAST_JUDGED_ROUNDS} rounds"
-        spread = needs if ranges == measured else f"{spread}; of {enumerate_names(ranges)} a {needs}"
+        spread = (
+            needs if ranges == measured else f"{spread}; of {enumerate_names(ranges)} a {needs}"
+        )
     return [
         f"Ratios are to {base}'s in the same round, medians [{spread}]; verdicts are at "
         f"{format_percent(THRESHOLD)}."
     ]
+
+
+def marks_legend(more: str = "") -> str:
+    """more: of a further mark."""
+    return (
+        f"* better or worse: the interval lies beyond {format_percent(THRESHOLD)}; = the same "
+        f"within that; ? not decided{more}. --markdown and --json have the intervals."
+    )
 
 
 def _with_figures(document: Document) -> tuple[list[str], list[str]]:
