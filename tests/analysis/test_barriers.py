@@ -430,6 +430,10 @@ def test_what_rests_on_our_own_unprotecting_is_said() -> None:
         assert f"5a of {title} “does not hold” (" in said(dear)
     # Other turns it where kernel is in the middle: 2 (100 + 5 + 10 + 7) - 116 - (102 + 5 + 10).
     assert "5a of Destroy holds while other of pages takes more than 11" in said(dear)
+    # Just there 5a is not decided, so there is nothing that turns.
+    at_the_turn = {**dear, "pages": {"running": 1.02, "other": 11.0}}
+    assert "5a of Destroy “does not hold” (" in said(at_the_turn)
+    assert "5a of Destroy holds while" not in said(at_the_turn)
     assert (
         "5a of JSON"
         in make_report(made_up(dear, spread=0.001)).render().partition('id="limits"')[0]
