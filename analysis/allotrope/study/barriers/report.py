@@ -8,7 +8,7 @@ from typing import Mapping, Sequence
 
 from ...output.sentences import enumerate_names
 from ...output.text import markdown_table
-from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate
 from ...statistics.verdicts import Verdict, tells_chance
 from .. import report as frame
 from ..chart import claims_chart
@@ -26,6 +26,7 @@ from .rules import (
     FREQUENCY,
     OF_TRAPS,
     Asker,
+    Otherwise,
     all_claims,
     beats,
     by_our_design,
@@ -164,14 +165,14 @@ def _judged(results: Results) -> list[Measured]:
     return [one for one in known if tells_chance(len(one.rounds()))]
 
 
-Changes = Sequence[tuple[Measured, Mapping[str, str]]]  # of each workload, by_our_design()
+Changes = Sequence[tuple[Measured, Mapping[str, Otherwise]]]  # of each workload, by_our_design()
 
 
 def _of_our_design(changes: Changes) -> str:
     if not changes:
         return ""
     changed = [
-        f"{number} of {one.workload.title} {otherwise}"
+        f"{number} of {one.workload.title} {otherwise.figures}"
         for one, found in changes
         for number, otherwise in found.items()
     ]
@@ -179,7 +180,7 @@ def _of_our_design(changes: Changes) -> str:
         f"5a of {one.workload.title} holds while other of pages takes more than "
         f"{_milliseconds(least_other(one))}; it takes {_milliseconds(one.times(PAGES, 'other'))}."
         for one, found in changes
-        if "5a" in found
+        if "5a" in found and found["5a"].today is Verdict.HOLDS
     ]
     said = (
         f"these would be others: {', '.join(changed)}" if changed else "no verdict would be another"
@@ -188,11 +189,13 @@ def _of_our_design(changes: Changes) -> str:
 
 
 def _milliseconds(ns: Series | None) -> str:
-    found = estimate_of(ns)
-    if found is None:
-        return ABSENT
-    median, low, high = (short_number(one / 1e6) for one in (found.median, *found.interval))
-    return f"{median} ms [{low}, {high}]"
+    found = estimate_of(by_round(lambda one: one / 1e6, ns))
+    return _short(found, " ms") if found else ABSENT
+
+
+def _short(found: Estimate, unit: str = "") -> str:
+    low, high = map(short_number, found.interval)
+    return f"{short_number(found.median)}{unit} [{low}, {high}]"
 
 
 LEAST_OTHER = (
@@ -366,7 +369,7 @@ def _per_scavenge(one: Measured, barrier: str, phase: str = paper.BOOKKEEPING) -
     found = estimate_of(by_round(lambda ns: ns / (scavenges or 1) / 1000, times))
     if found is None or not scavenges:
         return ""
-    return f"{short_number(found.median)} [{short_number(found.low)}, {short_number(found.high)}]"
+    return _short(found)
 
 
 def lessons(results: Results) -> list[str]:

@@ -392,15 +392,23 @@ def verdict_of(asked: Rule, evidence: Evidence) -> Verdict:
     return judge(asked.parts(evidence), asked.quantifier)
 
 
-def by_our_design(one: Measured) -> dict[str, str]:
+@dataclass(frozen=True)
+class Otherwise:
+    """A verdict that would be another, and the figures that would make it."""
+
+    today: Verdict
+    figures: str
+
+
+def by_our_design(one: Measured) -> dict[str, Otherwise]:
     """By rule: which verdicts would be others if `pages` had dirty's other, in which the collector
-    has no page to unprotect; and the figures that would make them."""
+    has no page to unprotect."""
     found = {}
     for asked in RULES:
         parts = asked.parts(one.with_other_of_dirty(PAGES))
         then, otherwise = verdict_of(asked, one), judge(parts, asked.quantifier)
         if otherwise is not then and Verdict.NOT_MEASURED not in (then, otherwise):
-            found[asked.number] = f"“{otherwise}” ({'; '.join(map(str, parts))})"
+            found[asked.number] = Otherwise(then, f"“{otherwise}” ({'; '.join(map(str, parts))})")
     return found
 
 
