@@ -4,8 +4,8 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import LITTLE
-from ...statistics.intervals import ORDER_STATISTIC, Summary
-from ...statistics.verdicts import Outcome, is_little, is_told, judge
+from ...statistics.intervals import ORDER_STATISTIC, Estimate, Summary
+from ...statistics.verdicts import Outcome, Weight, is_told, judge, noticeable_share, weigh
 from .measure import Comparison, Contender
 
 
@@ -24,24 +24,38 @@ def verdict_of(
 
 def verdict_cell(comparison: Comparison, contender: Contender, quantities: Sequence[str]) -> str:
     """For a table: on CPU and memory, whose quantities these are. A difference of little memory is
-    said to be little."""
+    said to be little, proven or perhaps."""
     cpu, memory = (comparison.summary(contender, quantity) for quantity in quantities)
     words = [verdict_of(comparison, contender, one) or "–" for one in (cpu, memory) if one]
     base = comparison.summary(comparison.baseline, quantities[1])
-    if memory and base:
-        words[-1] = verdict_in_words(words[-1], is_little(memory.median, base.median))
+    ratio = memory and memory.ratio_interval()
+    if ratio and base:
+        words[-1] = verdict_in_words(words[-1], weigh(ratio, noticeable_share(base.median)))
     return ", ".join(words) if any(word != "–" for word in words) else "–"
 
 
-def verdict_in_words(verdict: str, little: bool) -> str:
-    """little: it is of memory, of which too little to count."""
-    return f"{verdict} by less than {LITTLE}" if little and is_told(verdict) else verdict
+def verdict_in_words(verdict: str, weight: Weight) -> str:
+    """weight: of a difference of memory; of anything else MUCH."""
+    if not is_told(verdict) or weight is Weight.MUCH:
+        return verdict
+    if weight is Weight.LITTLE:
+        return f"{verdict} by less than {LITTLE}"
+    return f"{verdict} (perhaps below {LITTLE})"
 
 
-def is_of_little(quantity: str, result: Mapping[str, Any], base: Mapping[str, Any] | None) -> bool:
-    """Of a result of the JSON: whether a quantity is memory, and too little to count. base: the
+def remark(weight: Weight) -> str:
+    """Behind a difference that is told in figures."""
+    words = {Weight.LITTLE: f", below {LITTLE}", Weight.OPEN: f", perhaps below {LITTLE}"}
+    return words.get(weight, "")
+
+
+def weight_of(
+    quantity: str, result: Mapping[str, Any], base: Mapping[str, Any] | None
+) -> Weight:
+    """Of a result of the JSON, if the quantity is memory; all else counts whatever it is. base: the
     baseline's result."""
     mine, others = result.get(quantity), base and base.get(quantity)
-    if not quantity.endswith("_bytes") or not mine or not others:
-        return False
-    return is_little(mine["median"], others["median"])
+    if not quantity.endswith("_bytes") or not mine or not others or mine["ratio"] is None:
+        return Weight.MUCH
+    ratio = Estimate(mine["ratio"], mine["ratio_low"], mine["ratio_high"])
+    return weigh(ratio, noticeable_share(others["median"]))

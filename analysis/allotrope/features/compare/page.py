@@ -17,13 +17,13 @@ from ...output.units import (
     short_bytes,
 )
 from ...statistics.intervals import RANGE
-from ...statistics.verdicts import THRESHOLD
+from ...statistics.verdicts import THRESHOLD, Weight
 from ...system.native import by_power
 from ..latency.page import latency_sections
 from ..reach import served
 from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
-from .judged import is_of_little, verdict_in_words
+from .judged import verdict_in_words, weight_of
 from .recommendation import recommend
 from .server_page import (
     command_line,
@@ -675,7 +675,7 @@ def summary_table(document: Document) -> Table:
                 [
                     title if place == 0 else "",
                     result["spec"],
-                    *_cells(result[quantity], write, is_of_little(quantity, result, base)),
+                    *_cells(result[quantity], write, weight_of(quantity, result, base)),
                 ]
                 for place, result in enumerate(document["results"])
             ]
@@ -686,13 +686,13 @@ def summary_table(document: Document) -> Table:
     return Table(f"Medians with their {word}s", header, rows, text_columns=2)
 
 
-def _cells(summary: Result | None, write: Callable[[float], str], little: bool) -> list[str]:
-    """little: the difference of memory does not count."""
+def _cells(summary: Result | None, write: Callable[[float], str], weight: Weight) -> list[str]:
+    """weight: of the difference, where it is of memory."""
     if summary is None:
         return ["–", "–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
     ratio = _ratio(summary) if summary["ratio"] else "–"
-    verdict = verdict_in_words(summary.get("verdict") or "–", little)
+    verdict = verdict_in_words(summary.get("verdict") or "–", weight)
     return [write(summary["median"]), interval, ratio, verdict]
 
 
