@@ -170,7 +170,7 @@ class TestTables:
         assert value_rows(document, "memory_bytes") == [
             ["value", "allocator", "median", "ratio to glibc", "verdict"],
             ["n=1", "glibc", "1.5 MiB", "baseline", "–"],
-            ["n=1", "mock", "2.0 MiB", "1.333 [1.333, 1.333]", "worse by less than 1.0 MiB"],
+            ["n=1", "mock", "2.0 MiB", "1.333 [1.333, 1.333]", "worse by 512 KiB"],
             ["n=2", "glibc", "9.0 MiB", "baseline", "–"],
             ["n=2", "mock", "9.0 MiB", "1.000 [1.000, 1.000]", "same"],
         ]

@@ -630,8 +630,8 @@ class TestTables:
             ["roughly", "baseline", "1.000 [1.000, 1.000] same"],
         ]
         text = as_markdown(document)
-        assert "1.581 [1.250, 2.000] worse (perhaps below 1.0 MiB)" in text
-        assert "1.333 [1.333, 1.333] worse by less than 1.0 MiB" in text
+        assert "1.581 [1.250, 2.000] worse by 512 KiB to 2.0 MiB" in text
+        assert "1.333 [1.333, 1.333] worse by 512 KiB" in text
         assert "medians [99.5% interval]; verdicts are at 2%." in text
 
     def test_the_mean_of_memory_is_the_one_that_counts(self) -> None:

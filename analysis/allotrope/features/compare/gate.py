@@ -19,7 +19,7 @@ from ...statistics.verdicts import Weight
 from ...system.errors import UserError
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from .findings import cpu_quantity, memory_quantity
-from .judged import remark, weight_of
+from .judged import difference_of, remark
 from .measure import QUANTITIES
 
 Document = Mapping[str, Any]
@@ -247,7 +247,7 @@ def judge(
             )
             is_of_ratio = condition.unit is None and interval_of is None
             base = results.get(document["baseline"])
-            weight = weight_of(key, results[spec], base) if is_of_ratio else Weight.MUCH
+            weight, _ = difference_of(key if is_of_ratio else "", results[spec], base)
             judgements.append(_judgement(condition, spec, key, interval, weight))
     return judgements
 

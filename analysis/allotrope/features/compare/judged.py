@@ -4,8 +4,17 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import LITTLE
+from ...output.units import format_byte_range
 from ...statistics.intervals import ORDER_STATISTIC, Estimate, Summary
-from ...statistics.verdicts import Outcome, Weight, is_told, judge, noticeable_share, weigh
+from ...statistics.verdicts import (
+    Interval,
+    Outcome,
+    Weight,
+    is_told,
+    judge,
+    noticeable_share,
+    weigh,
+)
 from .measure import Comparison, Contender
 
 
@@ -23,21 +32,24 @@ def verdict_of(
 
 
 def verdict_cell(comparison: Comparison, contender: Contender, quantities: Sequence[str]) -> str:
-    """For a table: on CPU and memory, whose quantities these are. A difference of little memory is
-    said to be little, proven or perhaps."""
+    """For a table: on CPU and memory, whose quantities these are. A difference of memory that is
+    little, or perhaps so, has its interval."""
     cpu, memory = (comparison.summary(contender, quantity) for quantity in quantities)
     words = [verdict_of(comparison, contender, one) or "–" for one in (cpu, memory) if one]
     base = comparison.summary(comparison.baseline, quantities[1])
     ratio = memory and memory.ratio_interval()
     if ratio and base:
-        words[-1] = verdict_in_words(words[-1], weigh(ratio, noticeable_share(base.median)))
+        words[-1] = verdict_in_words(words[-1], *_difference(ratio, base.median))
     return ", ".join(words) if any(word != "–" for word in words) else "–"
 
 
-def verdict_in_words(verdict: str, weight: Weight) -> str:
-    """weight: of a difference of memory; of anything else MUCH."""
+def verdict_in_words(verdict: str, weight: Weight, ends: Interval | None = None) -> str:
+    """weight: of a difference of memory; of anything else MUCH. ends: its interval, if there is one
+    in bytes. A reader sees by it whether it counts, and it takes no more room than words do."""
     if not is_told(verdict) or weight is Weight.MUCH:
         return verdict
+    if ends is not None:
+        return f"{verdict} by {format_byte_range(*ends)}"
     if weight is Weight.LITTLE:
         return f"{verdict} by less than {LITTLE}"
     return f"{verdict} (perhaps below {LITTLE})"
@@ -49,13 +61,19 @@ def remark(weight: Weight) -> str:
     return words.get(weight, "")
 
 
-def weight_of(
+def difference_of(
     quantity: str, result: Mapping[str, Any], base: Mapping[str, Any] | None
-) -> Weight:
-    """Of a result of the JSON, if the quantity is memory; all else counts whatever it is. base: the
-    baseline's result."""
+) -> tuple[Weight, Interval | None]:
+    """Of a result of the JSON, as verdict_in_words takes it. Only memory is weighed; all else
+    counts, whatever it is. base: the baseline's result."""
     mine, others = result.get(quantity), base and base.get(quantity)
     if not quantity.endswith("_bytes") or not mine or not others or mine["ratio"] is None:
-        return Weight.MUCH
+        return Weight.MUCH, None
     ratio = Estimate(mine["ratio"], mine["ratio_low"], mine["ratio_high"])
-    return weigh(ratio, noticeable_share(others["median"]))
+    return _difference(ratio, others["median"])
+
+
+def _difference(ratio: Estimate, base: float) -> tuple[Weight, Interval]:
+    """Bytes, however they point."""
+    least, most = sorted(abs(end - 1) * base for end in ratio.interval)
+    return weigh(ratio, noticeable_share(base)), (least, most)

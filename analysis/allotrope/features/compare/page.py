@@ -17,13 +17,13 @@ from ...output.units import (
     short_bytes,
 )
 from ...statistics.intervals import RANGE
-from ...statistics.verdicts import THRESHOLD, Weight
+from ...statistics.verdicts import THRESHOLD
 from ...system.native import by_power
 from ..latency.page import latency_sections
 from ..reach import served
 from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
-from .judged import verdict_in_words, weight_of
+from .judged import difference_of, verdict_in_words
 from .recommendation import recommend
 from .server_page import (
     command_line,
@@ -675,7 +675,8 @@ def summary_table(document: Document) -> Table:
                 [
                     title if place == 0 else "",
                     result["spec"],
-                    *_cells(result[quantity], write, weight_of(quantity, result, base)),
+                    *_cells(result[quantity], write),
+                    _verdict(quantity, result, base),
                 ]
                 for place, result in enumerate(document["results"])
             ]
@@ -686,14 +687,17 @@ def summary_table(document: Document) -> Table:
     return Table(f"Medians with their {word}s", header, rows, text_columns=2)
 
 
-def _cells(summary: Result | None, write: Callable[[float], str], weight: Weight) -> list[str]:
-    """weight: of the difference, where it is of memory."""
+def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
     if summary is None:
-        return ["–", "–", "–", "–"]
+        return ["–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
     ratio = _ratio(summary) if summary["ratio"] else "–"
-    verdict = verdict_in_words(summary.get("verdict") or "–", weight)
-    return [write(summary["median"]), interval, ratio, verdict]
+    return [write(summary["median"]), interval, ratio]
+
+
+def _verdict(quantity: str, result: Result, base: Result | None) -> str:
+    verdict = (result[quantity] or {}).get("verdict")  # documents of before have none
+    return verdict_in_words(verdict or "–", *difference_of(quantity, result, base))
 
 
 def allocators_table(document: Document) -> Table:

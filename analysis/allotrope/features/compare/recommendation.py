@@ -4,10 +4,10 @@
 A pure function from the JSON (docs/compare-format.md) to sentences. Of two allocators the interval
 of their ratios, round by round, decides: better, worse, the same within a threshold, or not
 decided (statistics/verdicts.py). Memory must differ by 1 MiB as well to count in the choice; where
-it does not, or perhaps not, that is said. *Fastest* are all that nobody is shown to be faster than, *leanest*
-likewise, so what chance may have ordered is not ordered here. Who belongs to both is the choice;
-when nobody does there is a trade-off with a price, and when the usual allocator belongs to both
-there is nothing to gain, or it is not decided.
+it does not, or perhaps not, that is said. *Fastest* are all that nobody is shown to be faster than,
+*leanest* likewise, so what chance may have ordered is not ordered here. Who belongs to both is the
+choice; when nobody does there is a trade-off with a price, and when the usual allocator belongs to
+both there is nothing to gain, or it is not decided.
 
 What the figures show beside that is in findings.py.
 """

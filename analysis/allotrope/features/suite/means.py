@@ -123,10 +123,10 @@ def _ratio_of_program(document: Document, one: str, other: str, name: str) -> Es
     """Of memory."""
     if replicate(document) > 1:
         mean = _pooled_ratio(document, one, other, MEMORY, {name})
-        return mean and Estimate(mean.ratio, mean.low, mean.high)
+        return Estimate(mean.ratio, mean.low, mean.high) if mean else None
     mine, others = _pairs(document["programs"], one, other, MEMORY, {name})[name]
     known = summarize([value or None for value in mine], [value or None for value in others])
-    return known and known.ratio_interval()
+    return known.ratio_interval() if known else None
 
 
 def replicate(document: Document) -> int:

@@ -12,8 +12,8 @@ from typing import Any, Mapping, NamedTuple
 from ...output.sentences import LITTLE
 from ...output.units import format_bytes, format_figure, format_percent, format_ratio, format_time
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, RANGE
-from ...statistics.verdicts import THRESHOLD, Outcome, Weight, is_told
-from ..compare.judged import verdict_in_words, weight_of
+from ...statistics.verdicts import THRESHOLD, Interval, Outcome, Weight, is_told
+from ..compare.judged import difference_of, verdict_in_words
 from ..compare.servers import PER_REQUEST, shown_of, title_of
 from ..reach.served import cell
 from ..server.metrics import Metric
@@ -130,15 +130,17 @@ def _mean_cell(mean: Mapping[str, Any] | None, weight: Weight, full: bool) -> st
     if mean is None:
         return "–"
     ratio = format_ratio(mean["ratio"], mean["low"], mean["high"])
-    return _with_verdict(ratio, verdict_of_mean(mean), weight, full)
+    return _with_verdict(ratio, verdict_of_mean(mean), full, weight)
 
 
-def _with_verdict(ratio: str, verdict: str | None, weight: Weight, full: bool) -> str:
+def _with_verdict(
+    ratio: str, verdict: str | None, full: bool, weight: Weight, ends: Interval | None = None
+) -> str:
     """In words, or as a mark (legend)."""
     if verdict is None:
         return ratio
     if full:
-        return f"{ratio} {verdict_in_words(verdict, weight)}"
+        return f"{ratio} {verdict_in_words(verdict, weight, ends)}"
     mark = MARKS[Outcome(verdict)]
     return ratio + (WEIGHT_MARKS.get(weight, mark) if is_told(verdict) else mark)
 
@@ -189,7 +191,7 @@ def _cell(result: Mapping[str, Any], base: Mapping[str, Any] | None, key: str, f
         ratio = _ratio(summary)
     if full and status != "ok":
         return f"{ratio} {status}"
-    return _with_verdict(ratio, summary.get("verdict"), weight_of(key, result, base), full)
+    return _with_verdict(ratio, summary.get("verdict"), full, *difference_of(key, result, base))
 
 
 def _pooled_cell(document: Document, name: str, spec: str, quantity: str, full: bool) -> str:
@@ -201,7 +203,7 @@ def _pooled_cell(document: Document, name: str, spec: str, quantity: str, full: 
     weight = pooled_weight(document, name, spec) if quantity == MEMORY else Weight.MUCH
     if full:
         return _mean_cell(mean, weight, full)
-    return _with_verdict(f"{mean['ratio']:.2f}", verdict_of_mean(mean), weight, full)
+    return _with_verdict(f"{mean['ratio']:.2f}", verdict_of_mean(mean), full, weight)
 
 
 def _ratio(summary: Mapping[str, Any]) -> str:
@@ -249,7 +251,7 @@ def _reading(
     if result is base or summary["ratio"] is None:
         return median, "baseline" if result is base else "–", verdict
     if summary.get("verdict"):
-        verdict = verdict_in_words(summary["verdict"], weight_of(key, result, base))
+        verdict = verdict_in_words(summary["verdict"], *difference_of(key, result, base))
     return median, _ratio(summary), verdict
 
 

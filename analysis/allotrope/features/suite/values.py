@@ -17,7 +17,7 @@ from ...output.sentences import Sentence, counted, enumerate_names
 from ...output.units import format_percent, format_ratio
 from ...statistics.intervals import Estimate
 from ...statistics.verdicts import THRESHOLD, Outcome, Weight, is_told, overlap
-from ..compare.judged import verdict_in_words, weight_of
+from ..compare.judged import difference_of, verdict_in_words
 from .means import MEMORY, key_of
 from .tables import baseline_of, cpu_title, name_of
 
@@ -60,7 +60,7 @@ def readings(document: Document, spec: str, quantity: str) -> list[Reading]:
             if result["spec"] != spec or not summary or not summary.get("verdict"):
                 continue
             ratio = Estimate(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
-            weight = weight_of(key, result, base)
+            weight, _ = difference_of(key, result, base)
             found.append(Reading(name_of(entry), ratio, summary["verdict"], weight))
     return found
 
