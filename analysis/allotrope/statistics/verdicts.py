@@ -43,7 +43,7 @@ that counts, and no mean counts where no program differs by 1 MiB:
 
 Where intervals do not settle which programs those are, the mean must say the same with those in
 doubt and without. Which programs count depends on the two allocators. So the means of three may go
-round in a circle, each less than the next; then there is no leanest.
+round in a circle, each less than the next; then none of the three is leanest.
 """
 
 import math

@@ -100,21 +100,25 @@ def of_little_memory(document: Document, one: str, other: str) -> tuple[list[str
     return out, [name for name in possible if not all(name in names for names in others)]
 
 
-def _differences(document: Document, one: str, other: str) -> dict[str, tuple[Estimate, float]]:
+def _differences(
+    document: Document, one: str, other: str, only: Collection[str] | None = None
+) -> dict[str, tuple[Estimate, float]]:
     """Of memory by program, as `weigh` takes them; of all machines together."""
     found = {}
-    for name, base in _bases(document, one, other).items():
+    for name, base in _bases(document, one, other, only).items():
         ratio = _ratio_of_program(document, one, other, name)
         if ratio is not None:
             found[name] = (ratio, noticeable_share(base))
     return found
 
 
-def _bases(document: Document, one: str, other: str) -> dict[str, float]:
+def _bases(
+    document: Document, one: str, other: str, only: Collection[str] | None
+) -> dict[str, float]:
     """The medians of the other's memory, by program; over the rounds of all machines."""
     found: dict[str, list[float]] = {}
     for entry in document["programs"]:
-        for name, (mine, others) in _pairs([entry], one, other, MEMORY).items():
+        for name, (mine, others) in _pairs([entry], one, other, MEMORY, only).items():
             found.setdefault(name, []).extend(b for a, b in zip(mine, others) if a and b)
     return {name: statistics.median(values) for name, values in found.items() if values}
 
@@ -264,5 +268,5 @@ def shown_mean(found: Mapping[str, Any], quantity: str) -> tuple[Mapping[str, An
 
 def pooled_weight(document: Document, name: str, spec: str) -> Weight:
     """Of a program's difference of memory, of all machines together."""
-    difference = _differences(document, spec, document["baseline"]).get(name)
+    difference = _differences(document, spec, document["baseline"], {name}).get(name)
     return weigh(*difference) if difference else Weight.MUCH
