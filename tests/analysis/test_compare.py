@@ -4,6 +4,7 @@
 Allocators that go wrong are presets of `mock`, see misbehaving_heap.c."""
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -24,17 +25,21 @@ from allotrope.features.compare.collector import collections_line, least_running
 from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
+    Comparison,
     Plan,
     order_of_round,
     padding_of_round,
     read_accounts,
     steps,
 )
+from allotrope.features.compare.output import as_document, as_markdown, print_comparison
 from allotrope.features.latency.page import share_above
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.system.allocators import glibc
+from allotrope.system.launch import Run
 from conftest import Command
+from rich.console import Console
 from under import HANG, SOURCE
 
 # docs/compare-format.md, by hand.
@@ -782,6 +787,69 @@ class TestWriting:
                 assert f"`{key}`" in text, key
 
 
+class TestVerdictOnMemory:
+    """9 rounds in which glibc takes 8 MiB."""
+
+    RULE = "Memory: a difference below 1.0 MiB does not count in the choice."
+
+    def compare(self, *more: float) -> Comparison:
+        """more: MiB, of the other contender, in turn."""
+        contenders = [
+            dataclasses.replace(glibc(), spec=spec, build=spec) for spec in ("glibc", "mine")
+        ]
+        comparison = Comparison(Plan(["true"], contenders, rounds=9, check="none"))
+        for number in range(9):
+            for contender, size in zip(comparison.contenders, (8.0, 8 + more[number % len(more)])):
+                contender.runs.append(run_of(int(size * (1 << 20))))
+        return comparison
+
+    @pytest.mark.parametrize(
+        "more, words",
+        [
+            ((0.5,), "same, worse by 512 KiB"),
+            ((0.5, 0.625), "same, worse by 512 to 640 KiB"),
+            ((-0.5, -0.75), "same, better by 512 to 768 KiB"),
+            ((0.5, 2.0), "same, worse by 512 KiB to 2.0 MiB"),
+            ((1.0, 2.0), "same, worse"),
+            ((-0.5, 2.0), "same, not decided"),
+            ((0.0,), "same, same"),
+        ],
+    )
+    def test_says_how_much_that_is_where_it_may_be_little(
+        self, more: Sequence[float], words: str
+    ) -> None:
+        comparison = self.compare(*more)
+        text = io.StringIO()
+        print_comparison(Console(file=text, width=80, force_terminal=True), comparison)
+        markdown = as_markdown(comparison)
+        assert f"| {words} |" in markdown and re.search(f" {words}(  |\n)", text.getvalue())
+        assert (self.RULE in text.getvalue(), self.RULE in markdown) == (" by " in words,) * 2
+        document = as_document(comparison, machine={})
+        rows = compare_page.summary_table(document).rows
+        memory = next(row for row in rows[1:] if row[1] == "mine" and row[2].endswith("MiB"))
+        assert memory[-1] == words.removeprefix("same, ")
+
+
+def run_of(memory: int) -> Run:
+    """One that takes a second."""
+    return Run(
+        pid=1,
+        exit_status=0,
+        signal=None,
+        error=None,
+        timed_out=False,
+        leftovers=False,
+        wall_seconds=1.0,
+        user_seconds=1.0,
+        system_seconds=0.0,
+        peak_rss_bytes=memory,
+        minor_faults=100,
+        major_faults=0,
+        tree_peak_bytes=None,
+        tree_peak_method=None,
+    )
+
+
 class TestFormatting:
     @pytest.mark.parametrize(
         "size, text",
@@ -801,6 +869,18 @@ class TestFormatting:
     )
     def test_bytes_are_shown_in_binary_units(self, size: float, text: str) -> None:
         assert units.format_bytes(size) == text
+
+    @pytest.mark.parametrize(
+        "low, high, text",
+        [
+            (512 << 10, 640 << 10, "512 to 640 KiB"),
+            (640 << 10, 2 << 20, "640 KiB to 2.0 MiB"),
+            (2 << 20, 640 << 20, "2.0 to 640 MiB"),
+            (512 << 10, (512 << 10) + 1, "512 KiB"),
+        ],
+    )
+    def test_a_range_says_each_unit_once(self, low: float, high: float, text: str) -> None:
+        assert units.format_byte_range(low, high) == text
 
     @pytest.mark.parametrize(
         "count, text",

@@ -257,6 +257,22 @@ class TestUndecided:
         text = "stay with glibc: a is the same within 2%, in memory within 1.0 MiB."
         assert case.headline().text == text
 
+    def test_memory_that_is_perhaps_little_does_not_decide(self) -> None:
+        """0.7 to 1.3 MiB more than 5 MiB: worse by the ratio, by 1 MiB or not is open."""
+        spread = [1.14, 1.26] * 5 + [1.2]
+        for turn, cpu in enumerate((1, 0.8)):
+            case = Case()
+            case.entries.clear()
+            case.add("glibc", 1, 5).add("a", cpu, 5)
+            case.entries[1][1]["peak_rss_bytes"] = figures(5 * MIB, spread)
+            headline = case.headline()
+            assert headline.title == "Not decided" and "1.200 [1.140, 1.260]" in headline.text
+            said = (
+                "memory is not decided at 2% and 1.0 MiB for a 1.200",
+                "20% more memory, perhaps below 1.0 MiB (1.200",
+            )
+            assert said[turn] in headline.text
+
     def test_large_figures_are_written_out(self) -> None:
         case = Case(rounds=5)
         case.entries.clear()

@@ -143,6 +143,14 @@ class TestWords:
         self.said(measured("n=1", (1.5, 2.0)), measured("n=2", (15.0, 20.0)))
         assert self.kind == "choice"
 
+    def test_memory_that_is_perhaps_little_is_no_choice(self) -> None:
+        """0.5 to 2 MiB more at n=1."""
+        roughly = (2.0, [2.5, 4.0] * (ROUNDS // 2))
+        text = self.said(measured("n=1", roughly), measured("n=2", (1.5, 2.0)))
+        assert self.kind == "undecided" and (
+            ": worse (perhaps below 1.0 MiB) at n=1, worse by less than 1.0 MiB at n=2" in text
+        )
+
     def test_one_value_has_no_extremes(self) -> None:
         text = self.said(measured("n=1", (15.0, 20.0), cpu=0.8))
         assert text == (
@@ -162,7 +170,7 @@ class TestTables:
         assert value_rows(document, "memory_bytes") == [
             ["value", "allocator", "median", "ratio to glibc", "verdict"],
             ["n=1", "glibc", "1.5 MiB", "baseline", "–"],
-            ["n=1", "mock", "2.0 MiB", "1.333 [1.333, 1.333]", "worse by less than 1.0 MiB"],
+            ["n=1", "mock", "2.0 MiB", "1.333 [1.333, 1.333]", "worse by 512 KiB"],
             ["n=2", "glibc", "9.0 MiB", "baseline", "–"],
             ["n=2", "mock", "9.0 MiB", "1.000 [1.000, 1.000]", "same"],
         ]

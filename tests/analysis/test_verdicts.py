@@ -12,17 +12,22 @@ from allotrope.statistics.verdicts import (
     Outcome,
     Quantifier,
     Standing,
-    is_little,
+    Weight,
     judge,
     leaves_out,
     lies_below,
+    may_be,
+    noticeable_share,
     overlap,
     reaches_below,
     standing,
     tells_chance,
     that_count,
     verdict,
+    weigh,
 )
+
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -71,35 +76,73 @@ def test_a_wider_threshold_decides_less_often_for_a_difference() -> None:
 
 
 def test_a_mebibyte_counts_and_less_is_little() -> None:
-    for base in (1 << 20, 100 << 20):
-        assert not is_little(base, base + NOTICEABLE_BYTES)
-        assert is_little(base, base + NOTICEABLE_BYTES - 1)
-        assert is_little(base + NOTICEABLE_BYTES - 1, base)
+    for base in (1 << 20, 64 << 20):
+        for sign in (1, -1):
+            for size, expected in ((NOTICEABLE_BYTES, Weight.MUCH), (999_999, Weight.LITTLE)):
+                ratio = 1 + sign * size / base
+                assert weigh(Estimate(ratio, ratio, ratio), noticeable_share(base)) is expected
 
 
 @pytest.mark.parametrize(
-    "amounts, counts",
+    "low, high, weight, counts",
     [
-        # MiB under the one and the other: small programs alone.
-        ({"a": (1.5, 2.0), "b": (2.0, 2.9)}, []),
-        ({"a": (1.5, 2.0), "same": (30.0, 30.1)}, []),  # the same alone says nothing of a
-        ({"a": (1.5, 2.5), "b": (1.5, 2.0)}, ["a"]),  # a mebibyte to the byte
+        # MiB more than a base of 8, of which 2% are 0.16.
+        (0.3, 0.9, Weight.LITTLE, Outcome.SAME),
+        (-0.9, 0.9, Weight.LITTLE, Outcome.SAME),
+        (0.9, 1.1, Weight.OPEN, Outcome.NOT_DECIDED),  # though worse as a ratio
+        (-1.1, -0.9, Weight.OPEN, Outcome.NOT_DECIDED),
+        (-1.1, 1.1, Weight.OPEN, Outcome.NOT_DECIDED),
+        (1.1, 1.2, Weight.MUCH, Outcome.WORSE),
+        (-1.2, -1.1, Weight.MUCH, Outcome.BETTER),
+    ],
+)
+def test_the_whole_interval_of_a_difference_of_memory_decides(
+    low: float, high: float, weight: Weight, counts: Outcome
+) -> None:
+    ratio, share = more_than(8, low, high)
+    assert weigh(ratio, share) is weight
+    assert judge(ratio, noticeable=share) is counts
+    assert may_be(Outcome.WORSE, ratio, noticeable=share) == (high >= 1)
+    assert may_be(Outcome.BETTER, ratio, noticeable=share) == (low <= -1)
+
+
+def more_than(base: float, low: float, high: float) -> tuple[Estimate, float]:
+    """A ratio whose interval is so many MiB more than the base, and the base's noticeable share."""
+    ends = [1 + one / base for one in (low, high)]
+    return Estimate(sum(ends) / 2, *ends), noticeable_share(base * MIB)
+
+
+def test_a_large_program_is_the_same_whatever_its_mebibytes() -> None:
+    ratio, share = more_than(400, 2, 7)
+    assert weigh(ratio, share) is Weight.MUCH and judge(ratio, noticeable=share) is Outcome.SAME
+
+
+@pytest.mark.parametrize(
+    "differences, lists",
+    [
+        # The base's MiB, and how many the interval is more: small programs alone.
+        ({"a": (2, 0.4, 0.6), "b": (3, -0.9, -0.8)}, [""]),
+        ({"a": (2, 0.4, 0.6), "same": (30, -0.1, 0.1)}, [""]),  # the same alone says nothing of a
         # A small and a large one: the large one alone, whichever way the small one differs.
-        ({"small": (2.0, 1.5), "large": (130.0, 100.0)}, ["large"]),
-        ({"small": (1.5, 2.0), "large": (130.0, 100.0)}, ["large"]),
+        ({"a": (2, -0.6, -0.4), "large": (100, 29, 31)}, ["large"]),
+        ({"a": (2, 0.4, 0.6), "large": (100, -31, -29)}, ["large"]),
         # Who is the same is evidence, however large, and however many there are.
-        ({"same": (100.0, 100.5), "tiny": (1.5, 1.5), "large": (9.0, 11.0)}, None),
-        ({"same": (40.0, 40.8), "less": (40.0, 40.81), "large": (9.0, 11.0)}, ["same", "large"]),
-        ({}, []),
+        ({"same": (99, -0.5, 0.5), "tiny": (2, 0, 0), "large": (9, 2, 3)}, ["same tiny large"]),
+        # That a small one is the same, or differs by 1 MiB, is not decided: with it and without.
+        ({"a": (2, -0.1, 0.6), "large": (100, 29, 31)}, ["a large", "large"]),
+        ({"a": (2, 0.4, 1.2), "large": (100, 29, 31)}, ["a large", "large"]),
+        ({"a": (2, 0.4, 1.2), "out": (2, 0.4, 0.6), "large": (100, 29, 31)}, ["a large", "large"]),
+        # Nobody is proven to differ by 1 MiB: perhaps memory does not count.
+        ({"a": (2, 0.4, 1.2), "same": (99, -0.5, 0.5)}, ["a same", "same", ""]),
+        ({"a": (2, 0.4, 1.2), "out": (2, 0.4, 0.6)}, ["a", ""]),
+        ({}, [""]),
     ],
 )
 def test_which_programs_count_in_a_mean_of_memory(
-    amounts: dict[str, tuple[float, float]], counts: list[str] | None
+    differences: dict[str, tuple[float, float, float]], lists: list[str]
 ) -> None:
-    for turn in (1, -1):
-        found = {name: (both[::turn][0], both[::turn][1]) for name, both in amounts.items()}
-        in_bytes = {name: (a * 2**20, b * 2**20) for name, (a, b) in found.items()}
-        assert that_count(in_bytes) == (list(amounts) if counts is None else counts)
+    known = {name: more_than(*one) for name, one in differences.items()}
+    assert that_count(known) == [words.split() for words in lists]
 
 
 def test_a_value_at_an_end_is_not_left_out() -> None:

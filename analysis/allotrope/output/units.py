@@ -23,6 +23,14 @@ def format_bytes(size: float) -> str:
     return f"{value:.0f} {unit}" if value >= 99.95 or unit == "B" else f"{value:.1f} {unit}"
 
 
+def format_byte_range(low: float, high: float) -> str:
+    """512 to 640 KiB: a unit that both have is said once; so is a figure."""
+    (least, unit), (most, other) = (format_bytes(size).split() for size in (low, high))
+    if (least, unit) == (most, other):
+        return f"{most} {other}"
+    return f"{least} to {most} {other}" if unit == other else f"{least} {unit} to {most} {other}"
+
+
 def format_whole_bytes(size: int) -> str:
     """To the byte, with the largest unit that leaves a whole number."""
     units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]

@@ -3,8 +3,8 @@
 Every verdict of the project is decided here.
 
     judge(ratio, threshold)    is one better than the other, worse, the same, or is it not decided?
-    is_little(one, other)      do two amounts of memory differ by too little to count in a choice?
-    that_count(amounts)        which programs count in a mean of memory over several?
+    weigh(ratio, noticeable)   is a difference of memory large enough to count in a choice?
+    that_count(differences)    which programs count in a mean of memory over several?
     may_be(outcome, ratio)     does the interval leave room for better, or for worse?
     leaves_out(interval, 1)    does the interval exclude a value?
     overlap(one, other)        may two measurements be of the same?
@@ -22,16 +22,31 @@ An interval that reaches over one of the two bounds decides nothing. So "worse" 
 the interval is, and the share of wrong intervals is known, whatever the noise. "Worse" means worse
 by more than t: an interval [1.01, 1.03] is not decided for t = 2%, though it leaves out 1.
 
-Memory must differ by NOTICEABLE_BYTES as well to count in a choice. A mean over programs is of
-ratios, so one small program's 30% weighs as much as a large one's. Therefore a program that differs
-by more than t and yet by less than NOTICEABLE_BYTES is left out of the mean that counts; where no
-program differs by NOTICEABLE_BYTES, nothing counts:
+Memory must differ by NOTICEABLE_BYTES as well to count in a choice. That, too, is for the whole
+interval to say: a rule that goes by medians gives another answer with each run of a noisy program.
+The interval of the difference is the ratio's, less 1, times the base's median (`weigh`):
+
+    LITTLE   all of it is below 1 MiB: it does not count, and this is said
+    MUCH     all of it is 1 MiB or more: it counts
+    OPEN     it reaches over 1 MiB: neither is proven, so it decides nothing
+
+`judge` with `noticeable` has both bounds, that of the threshold and that of 1 MiB: the verdict that
+a choice goes by. Without, it is the verdict on the ratio, which stands whatever the amounts are.
+
+A mean over programs is of ratios, so one small program's 30% weighs as much as a large one's.
+Therefore a program that differs by more than t and yet by less than 1 MiB is left out of the mean
+that counts, and no mean counts where no program differs by 1 MiB:
 
                         by less than 1 MiB      by 1 MiB or more
     ratio within t      in: it is the same      in
     ratio beyond t      out                     in
+
+Where intervals do not settle which programs those are, the mean must say the same with those in
+doubt and without. Which programs count depends on the two allocators. So the means of three may go
+round in a circle, each less than the next; then none of the three is leanest.
 """
 
+import math
 from enum import StrEnum
 from typing import Mapping, Sequence
 
@@ -53,16 +68,38 @@ class Outcome(StrEnum):
     NOT_DECIDED = "not decided"
 
 
-def judge(ratio: Estimate, threshold: float = THRESHOLD, more_is_better: bool = False) -> Outcome:
-    """The inverse ratio has the inverse outcome."""
-    least, most = 1 / (1 + threshold), 1 + threshold
-    if ratio.high < least:
+class Weight(StrEnum):
+    """Of a difference of memory."""
+
+    LITTLE = "little"
+    MUCH = "much"
+    OPEN = "open"
+
+
+def judge(
+    ratio: Estimate,
+    threshold: float = THRESHOLD,
+    more_is_better: bool = False,
+    noticeable: float = 0.0,
+) -> Outcome:
+    """The inverse ratio has the inverse outcome. noticeable: which share of the base a difference
+    must have as well."""
+    bounds = threshold, noticeable
+    if _is_less(ratio.high, *bounds):
         return Outcome.WORSE if more_is_better else Outcome.BETTER
-    if ratio.low > most:
+    if _is_more(ratio.low, *bounds):
         return Outcome.BETTER if more_is_better else Outcome.WORSE
-    if least <= ratio.low and ratio.high <= most:
-        return Outcome.SAME
-    return Outcome.NOT_DECIDED
+    if _is_less(ratio.low, *bounds) or _is_more(ratio.high, *bounds):
+        return Outcome.NOT_DECIDED
+    return Outcome.SAME
+
+
+def _is_less(ratio: float, threshold: float, noticeable: float) -> bool:
+    return ratio < 1 / (1 + threshold) and ratio <= 1 - noticeable
+
+
+def _is_more(ratio: float, threshold: float, noticeable: float) -> bool:
+    return ratio > 1 + threshold and ratio >= 1 + noticeable
 
 
 def is_told(outcome: str | None) -> bool:
@@ -70,31 +107,48 @@ def is_told(outcome: str | None) -> bool:
     return outcome in (Outcome.BETTER, Outcome.WORSE)
 
 
-def is_little(one: float, other: float) -> bool:
-    """Whether two amounts of memory, medians, differ by too little to count in a choice."""
-    return abs(one - other) < NOTICEABLE_BYTES
+def noticeable_share(base: float) -> float:
+    """NOTICEABLE_BYTES as a share of so many bytes."""
+    return NOTICEABLE_BYTES / base if base else math.inf
+
+
+def weigh(ratio: Estimate, noticeable: float) -> Weight:
+    """noticeable: noticeable_share of what the ratio is to."""
+    if max(abs(end - 1) for end in ratio.interval) < noticeable:
+        return Weight.LITTLE
+    if ratio.high <= 1 - noticeable or ratio.low >= 1 + noticeable:
+        return Weight.MUCH
+    return Weight.OPEN
 
 
 def that_count(
-    amounts: Mapping[str, tuple[float, float]], threshold: float = THRESHOLD
-) -> list[str]:
-    """The programs that count in a mean of memory; none where no difference is large enough.
-    amounts: the medians under the one and under the other allocator, by program."""
-    if all(is_little(*both) for both in amounts.values()):
-        return []
-    return [
-        name
-        for name, both in amounts.items()
-        if not is_little(*both) or max(both) <= (1 + threshold) * min(both)
-    ]
+    differences: Mapping[str, tuple[Estimate, float]], threshold: float = THRESHOLD
+) -> list[list[str]]:
+    """The programs that count in a mean of memory; several lists where it is not settled which they
+    are. An empty list: memory does not count. differences: by program, as `weigh` takes them."""
+    weights = {weigh(*one) for one in differences.values()}
+    if weights <= {Weight.LITTLE}:
+        return [[]]
+    certain, possible = [], []
+    for name, (ratio, noticeable) in differences.items():
+        weight, outcome = weigh(ratio, noticeable), judge(ratio, threshold)
+        is_out = weight is Weight.LITTLE and is_told(outcome)
+        if weight is Weight.MUCH or outcome is Outcome.SAME:
+            certain.append(name)
+        if not is_out:
+            possible.append(name)
+    lists = [possible, certain] if certain != possible else [possible]
+    return lists if Weight.MUCH in weights or [] in lists else [*lists, []]
 
 
-def may_be(outcome: Outcome, ratio: Estimate, threshold: float = THRESHOLD) -> bool:
+def may_be(
+    outcome: Outcome, ratio: Estimate, threshold: float = THRESHOLD, noticeable: float = 0.0
+) -> bool:
     """Whether the interval reaches where `outcome` (better or worse, less being better) lies. An
     interval [0.92, 0.99] does not decide better, but rules out worse."""
     if outcome is Outcome.BETTER:
-        return ratio.low < 1 / (1 + threshold)
-    return ratio.high > 1 + threshold
+        return _is_less(ratio.low, threshold, noticeable)
+    return _is_more(ratio.high, threshold, noticeable)
 
 
 def leaves_out(interval: Interval, value: float) -> bool:

@@ -5,21 +5,21 @@
 A bare number or a percentage is about the ratio to the baseline, a number with a unit about the
 figure itself. A condition is met when the whole interval meets it. When the interval lies on both
 sides it is not decided, which is said and fails nothing: chance must not break a build. A bound is
-the user's own, so it also holds for a difference of memory that is too little to count in a choice;
-the line says that it is.
+the user's own, so it also holds for a difference of memory that is too little to count in a choice,
+or perhaps is; the line says so.
 """
 
 import re
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Sequence
 
-from ...output.sentences import LITTLE
 from ...output.units import format_bytes, format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
+from ...statistics.verdicts import Weight
 from ...system.errors import UserError
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from .findings import cpu_quantity, memory_quantity
-from .judged import is_of_little
+from .judged import difference_of, remark
 from .measure import QUANTITIES
 
 Document = Mapping[str, Any]
@@ -247,8 +247,8 @@ def judge(
             )
             is_of_ratio = condition.unit is None and interval_of is None
             base = results.get(document["baseline"])
-            little = is_of_ratio and is_of_little(key, results[spec], base)
-            judgements.append(_judgement(condition, spec, key, interval, little))
+            weight, _ = difference_of(key if is_of_ratio else "", results[spec], base)
+            judgements.append(_judgement(condition, spec, key, interval, weight))
     return judgements
 
 
@@ -267,15 +267,15 @@ def unfit_result(results: Mapping[str, Any], specs: Sequence[str]) -> str | None
 
 
 def _judgement(
-    condition: Condition, spec: str, key: str, interval: Estimate | None, little: bool
+    condition: Condition, spec: str, key: str, interval: Estimate | None, weight: Weight
 ) -> Judgement:
-    """little: it is about a difference of memory that is too little to count in a choice."""
+    """weight: of the difference of memory that it is about."""
     who = f" ({spec})" if condition.subject.startswith(f"{ANY}.") else ""
     if interval is None:
         return without_figures(condition, spec, who)
     met = condition.meets(interval)
     words = {True: "yes, failed", False: "no", None: "not decided; more --rounds would tell"}[met]
-    less = f", below {LITTLE}" if met and little else ""
+    less = remark(weight) if met else ""
     line = f"{condition.text}{who}: {words}: {_figure(condition, key, interval)}{less}"
     return Judgement(condition.text, spec, met, line)
 

@@ -4,8 +4,17 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import LITTLE
-from ...statistics.intervals import ORDER_STATISTIC, Summary
-from ...statistics.verdicts import Outcome, is_little, is_told, judge
+from ...output.units import format_byte_range
+from ...statistics.intervals import ORDER_STATISTIC, Estimate, Summary
+from ...statistics.verdicts import (
+    Interval,
+    Outcome,
+    Weight,
+    is_told,
+    judge,
+    noticeable_share,
+    weigh,
+)
 from .measure import Comparison, Contender
 
 
@@ -23,25 +32,48 @@ def verdict_of(
 
 
 def verdict_cell(comparison: Comparison, contender: Contender, quantities: Sequence[str]) -> str:
-    """For a table: on CPU and memory, whose quantities these are. A difference of little memory is
-    said to be little."""
+    """For a table: on CPU and memory, whose quantities these are. A difference of memory that is
+    little, or perhaps so, has its interval."""
     cpu, memory = (comparison.summary(contender, quantity) for quantity in quantities)
     words = [verdict_of(comparison, contender, one) or "–" for one in (cpu, memory) if one]
     base = comparison.summary(comparison.baseline, quantities[1])
-    if memory and base:
-        words[-1] = verdict_in_words(words[-1], is_little(memory.median, base.median))
+    ratio = memory and memory.ratio_interval()
+    if ratio and base:
+        words[-1] = verdict_in_words(words[-1], *_difference(ratio, base.median))
     return ", ".join(words) if any(word != "–" for word in words) else "–"
 
 
-def verdict_in_words(verdict: str, little: bool) -> str:
-    """little: it is of memory, of which too little to count."""
-    return f"{verdict} by less than {LITTLE}" if little and is_told(verdict) else verdict
+def verdict_in_words(verdict: str, weight: Weight, ends: Interval | None = None) -> str:
+    """weight: of a difference of memory; of anything else MUCH. ends: its interval, if there is one
+    in bytes. A reader sees by it whether it counts, and it takes no more room than words do."""
+    if not is_told(verdict) or weight is Weight.MUCH:
+        return verdict
+    if ends is not None:
+        return f"{verdict} by {format_byte_range(*ends)}"
+    if weight is Weight.LITTLE:
+        return f"{verdict} by less than {LITTLE}"
+    return f"{verdict} (perhaps below {LITTLE})"
 
 
-def is_of_little(quantity: str, result: Mapping[str, Any], base: Mapping[str, Any] | None) -> bool:
-    """Of a result of the JSON: whether a quantity is memory, and too little to count. base: the
-    baseline's result."""
+def remark(weight: Weight) -> str:
+    """Behind a difference that is told in figures."""
+    words = {Weight.LITTLE: f", below {LITTLE}", Weight.OPEN: f", perhaps below {LITTLE}"}
+    return words.get(weight, "")
+
+
+def difference_of(
+    quantity: str, result: Mapping[str, Any], base: Mapping[str, Any] | None
+) -> tuple[Weight, Interval | None]:
+    """Of a result of the JSON, as verdict_in_words takes it. Only memory is weighed; all else
+    counts, whatever it is. base: the baseline's result."""
     mine, others = result.get(quantity), base and base.get(quantity)
-    if not quantity.endswith("_bytes") or not mine or not others:
-        return False
-    return is_little(mine["median"], others["median"])
+    if not quantity.endswith("_bytes") or not mine or not others or mine["ratio"] is None:
+        return Weight.MUCH, None
+    ratio = Estimate(mine["ratio"], mine["ratio_low"], mine["ratio_high"])
+    return _difference(ratio, others["median"])
+
+
+def _difference(ratio: Estimate, base: float) -> tuple[Weight, Interval]:
+    """Bytes, however they point."""
+    least, most = sorted(abs(end - 1) * base for end in ratio.interval)
+    return weigh(ratio, noticeable_share(base)), (least, most)

@@ -9,7 +9,7 @@ import statistics
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ...output import files
-from ...output.sentences import Sentence
+from ...output.sentences import LITTLE, Sentence
 from ...output.terminal import columns_that_fit, print_table, print_wrapped, table_width
 from ...output.text import markdown_table
 from ...output.units import (
@@ -250,7 +250,11 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
 def legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
     """What the reader of the columns with these titles must know, and what went wrong."""
     if comparison.plan.server is not None:
-        return [*server_legend(comparison, titles), *_what_went_wrong(comparison, titles)]
+        return [
+            *server_legend(comparison, titles),
+            *_memory_rule(comparison, titles),
+            *_what_went_wrong(comparison, titles),
+        ]
     baseline = comparison.baseline.allocator.spec
     count = sum(run is not None for run in comparison.baseline.runs)
     rank = interval_rank(count, comparison.confidence())
@@ -287,7 +291,15 @@ def legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
         lines.append(
             "nondeterministic: the output varies under glibc itself, so it proves nothing."
         )
-    return [*lines, *_what_went_wrong(comparison, titles)]
+    return [*lines, *_memory_rule(comparison, titles), *_what_went_wrong(comparison, titles)]
+
+
+def _memory_rule(comparison: Comparison, titles: Sequence[str]) -> list[str]:
+    """For whoever sees a verdict that says how much memory that is."""
+    cells = [row[VERDICT_COLUMN] for row in table_rows(comparison)]
+    if COLUMNS[VERDICT_COLUMN] not in titles or not any(" by " in cell for cell in cells):
+        return []
+    return [f"Memory: a difference below {LITTLE} does not count in the choice."]
 
 
 def _allocations_by_command(comparison: Comparison) -> list[str]:

@@ -23,7 +23,7 @@ from ..latency.page import latency_sections
 from ..reach import served
 from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
-from .judged import is_of_little, verdict_in_words
+from .judged import difference_of, verdict_in_words
 from .recommendation import recommend
 from .server_page import (
     command_line,
@@ -675,7 +675,8 @@ def summary_table(document: Document) -> Table:
                 [
                     title if place == 0 else "",
                     result["spec"],
-                    *_cells(result[quantity], write, is_of_little(quantity, result, base)),
+                    *_cells(result[quantity], write),
+                    _verdict(quantity, result, base),
                 ]
                 for place, result in enumerate(document["results"])
             ]
@@ -686,14 +687,17 @@ def summary_table(document: Document) -> Table:
     return Table(f"Medians with their {word}s", header, rows, text_columns=2)
 
 
-def _cells(summary: Result | None, write: Callable[[float], str], little: bool) -> list[str]:
-    """little: the difference of memory does not count."""
+def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
     if summary is None:
-        return ["–", "–", "–", "–"]
+        return ["–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
     ratio = _ratio(summary) if summary["ratio"] else "–"
-    verdict = verdict_in_words(summary.get("verdict") or "–", little)
-    return [write(summary["median"]), interval, ratio, verdict]
+    return [write(summary["median"]), interval, ratio]
+
+
+def _verdict(quantity: str, result: Result, base: Result | None) -> str:
+    verdict = (result[quantity] or {}).get("verdict")  # documents of before have none
+    return verdict_in_words(verdict or "–", *difference_of(quantity, result, base))
 
 
 def allocators_table(document: Document) -> Table:

@@ -4,10 +4,10 @@
 A pure function from the JSON (docs/compare-format.md) to sentences. Of two allocators the interval
 of their ratios, round by round, decides: better, worse, the same within a threshold, or not
 decided (statistics/verdicts.py). Memory must differ by 1 MiB as well to count in the choice; where
-it does not, that is said. *Fastest* are all that nobody is shown to be faster than, *leanest*
-likewise, so what chance may have ordered is not ordered here. Who belongs to both is the choice;
-when nobody does there is a trade-off with a price, and when the usual allocator belongs to both
-there is nothing to gain, or it is not decided.
+it does not, or perhaps not, that is said. *Fastest* are all that nobody is shown to be faster than,
+*leanest* likewise, so what chance may have ordered is not ordered here. Who belongs to both is the
+choice; when nobody does there is a trade-off with a price, and when the usual allocator belongs to
+both there is nothing to gain, or it is not decided.
 
 What the figures show beside that is in findings.py.
 """
@@ -29,10 +29,12 @@ from ...statistics.intervals import (
 from ...statistics.verdicts import (
     THRESHOLD,
     Outcome,
-    is_little,
+    Weight,
     is_told,
     judge,
     may_be,
+    noticeable_share,
+    weigh,
 )
 from ..reach import served
 from .findings import (
@@ -48,32 +50,41 @@ from .findings import (
     served_little,
     unreached_results,
 )
+from .judged import remark
 
 
 @dataclass(frozen=True)
 class Ratio(Estimate):
     """One allocator over another in one quantity."""
 
-    matters: bool = True  # the difference is large enough in absolute terms
+    noticeable: float = 0.0  # which share a difference must have to count; of memory alone
     threshold: float = THRESHOLD
 
     def outcome(self) -> Outcome:
+        """The verdict on the ratio, whatever the amounts."""
         return judge(self, self.threshold)
 
+    def counted(self) -> Outcome:
+        """What a choice goes by."""
+        return judge(self, self.threshold, noticeable=self.noticeable)
+
     def is_less(self) -> bool:
-        return self.matters and self.outcome() is Outcome.BETTER
+        return self.counted() is Outcome.BETTER
 
     def is_more(self) -> bool:
-        return self.matters and self.outcome() is Outcome.WORSE
+        return self.counted() is Outcome.WORSE
 
     def is_told(self) -> bool:
-        return self.is_less() or self.is_more()
+        return is_told(self.counted())
 
     def is_open(self) -> bool:
-        return self.matters and self.outcome() is Outcome.NOT_DECIDED
+        return self.counted() is Outcome.NOT_DECIDED
 
     def may_be(self, outcome: Outcome) -> bool:
-        return self.matters and may_be(outcome, self, self.threshold)
+        return may_be(outcome, self, self.threshold, self.noticeable)
+
+    def weight(self) -> Weight:
+        return weigh(self, self.noticeable)
 
     def __str__(self) -> str:
         return format_ratio(self.median, self.low, self.high)
@@ -124,8 +135,8 @@ class ComparisonEvidence:
         ratio = summary and summary.ratio_interval()
         if ratio is None:
             return None
-        matters = quantity != "memory" or not is_little(mine["median"], others["median"])
-        return Ratio(ratio.median, ratio.low, ratio.high, matters, self.threshold)
+        noticeable = noticeable_share(others["median"]) if quantity == "memory" else 0.0
+        return Ratio(ratio.median, ratio.low, ratio.high, noticeable, self.threshold)
 
     def amount(self, allocator: str, quantity: str) -> str:
         summary = self.results[allocator][self.keys[quantity]]
@@ -181,8 +192,8 @@ def against(evidence: Evidence, one: str, other: str, quantity: str) -> str:
     outcome = ratio.outcome()
     if outcome is Outcome.SAME:
         return f"the same {quantity} within {format_percent(ratio.threshold)} ({ratio})"
-    if not ratio.matters:
-        return f"{in_words(ratio)} {quantity}, below {LITTLE} ({ratio})"
+    if is_told(outcome) or ratio.weight() is Weight.LITTLE:
+        return f"{in_words(ratio)} {quantity}{remark(ratio.weight())} ({ratio})"
     return f"{quantity} not decided at {format_percent(ratio.threshold)} ({ratio})"
 
 
@@ -346,14 +357,14 @@ def _stay(evidence: Evidence) -> Sentence:
 def _differ_by_little(evidence: Evidence, names: Sequence[str], other: str) -> bool:
     """Whether the memory of some of them is better or worse, by too little to count."""
     ratios = [evidence.ratio(name, other, "memory") for name in names if name != other]
-    return any(one is not None and not one.matters and is_told(one.outcome()) for one in ratios)
+    return any(one is not None and one.outcome() is not one.counted() for one in ratios)
 
 
 def _is_leaner_by_little(evidence: Evidence, name: str) -> bool:
-    """Whether somebody is leaner than `name`, by too little to count."""
+    """Whether somebody is leaner than `name`, by too little to count or perhaps so."""
     ratios = [evidence.ratio(one, name, "memory") for one in evidence.candidates if one != name]
     return any(
-        one is not None and not one.matters and one.outcome() is Outcome.BETTER for one in ratios
+        one is not None and one.outcome() is Outcome.BETTER and not one.is_less() for one in ratios
     )
 
 
@@ -380,8 +391,11 @@ def _may_be(outcome: Outcome, evidence: Evidence, name: str) -> bool:
 def _opens(evidence: Evidence, quantity: str, names: Sequence[str]) -> str:
     """Those of whom it is not decided, with their intervals; empty when there are none."""
     pairs = [(name, evidence.ratio(name, evidence.baseline, quantity)) for name in names]
-    found = [f"{name} {ratio}" for name, ratio in pairs if ratio and ratio.is_open()]
+    open_ones = [(name, ratio) for name, ratio in pairs if ratio and ratio.is_open()]
+    found = [f"{name} {ratio}" for name, ratio in open_ones]
     within = format_percent(evidence.threshold)
+    if any(is_told(ratio.outcome()) for _, ratio in open_ones):
+        within += f" and {LITTLE}"
     return f"{quantity} is not decided at {within} for {enumerate_names(found)}" if found else ""
 
 

@@ -4,16 +4,26 @@ figures make them, and what they decide.
 
 Memory has two. `memory_bytes` is over all programs. `counted_memory_bytes` is over those that count
 (statistics/verdicts.py): a choice goes by it, so that small programs whose percentages stand for
-next to no memory do not decide it. There is none where no program counts.
+next to no memory do not decide it. There is none where no program counts. Where it is not settled
+which programs count, its interval covers that of each case.
 """
 
 import statistics
+from dataclasses import replace
 from typing import Any, Collection, Mapping, Sequence
 
-from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate, summarize
 from ...statistics.replicates import pooled
 from ...statistics.resampling import Mean, geometric_mean, geometric_middle
-from ...statistics.verdicts import Outcome, is_little, judge, tells_chance, that_count
+from ...statistics.verdicts import (
+    Outcome,
+    Weight,
+    judge,
+    noticeable_share,
+    tells_chance,
+    that_count,
+    weigh,
+)
 from ..compare.findings import cpu_quantity, memory_quantity
 
 # The quantities of which means are taken. CPU of a server is that of a request, where the load says
@@ -70,29 +80,57 @@ def mean_ratio(
 
 
 def memory_that_counts(document: Document, one: str, other: str) -> Mean | None:
-    """The mean of memory over the programs that count; None where none does."""
-    names = that_count(_amounts(document, one, other))
-    return mean_ratio(document, one, other, MEMORY, names) if names else None
+    """The mean of memory over the programs that count; None where none does. Where programs are in
+    doubt, its interval covers the means with them and without, and 1 where perhaps none counts."""
+    lists = that_count(_differences(document, one, other))
+    found = [mean_ratio(document, one, other, MEMORY, names) for names in lists if names]
+    known = [mean for mean in found if mean is not None]
+    if not known:
+        return None
+    ends = [end for mean in known for end in (mean.low, mean.high)] + [1.0] * ([] in lists)
+    return replace(known[0], low=min(ends), high=max(ends))
 
 
-def of_little_memory(document: Document, one: str, other: str) -> list[str]:
-    """The programs that do not count in the mean of memory where others do."""
-    amounts = _amounts(document, one, other)
-    names = that_count(amounts)
-    return [name for name in amounts if name not in names] if names else []
+def of_little_memory(document: Document, one: str, other: str) -> tuple[list[str], list[str]]:
+    """The programs that do not count in the mean of memory where others do, and those of which that
+    is not settled."""
+    differences = _differences(document, one, other)
+    possible, *others = that_count(differences)
+    out = [name for name in differences if name not in possible] if possible else []
+    return out, [name for name in possible if not all(name in names for names in others)]
 
 
-def _amounts(document: Document, one: str, other: str) -> dict[str, tuple[float, float]]:
-    """The medians of memory of both, by program; over the rounds of all machines together."""
-    found: dict[str, list[tuple[float, float]]] = {}
+def _differences(
+    document: Document, one: str, other: str, only: Collection[str] | None = None
+) -> dict[str, tuple[Estimate, float]]:
+    """Of memory by program, as `weigh` takes them; of all machines together."""
+    found = {}
+    for name, base in _bases(document, one, other, only).items():
+        ratio = _ratio_of_program(document, one, other, name)
+        if ratio is not None:
+            found[name] = (ratio, noticeable_share(base))
+    return found
+
+
+def _bases(
+    document: Document, one: str, other: str, only: Collection[str] | None
+) -> dict[str, float]:
+    """The medians of the other's memory, by program; over the rounds of all machines."""
+    found: dict[str, list[float]] = {}
     for entry in document["programs"]:
-        for name, (mine, others) in _pairs([entry], one, other, MEMORY).items():
-            found.setdefault(name, []).extend((a, b) for a, b in zip(mine, others) if a and b)
-    return {
-        name: (statistics.median(a for a, _ in both), statistics.median(b for _, b in both))
-        for name, both in found.items()
-        if both
-    }
+        for name, (mine, others) in _pairs([entry], one, other, MEMORY, only).items():
+            found.setdefault(name, []).extend(b for a, b in zip(mine, others) if a and b)
+    return {name: statistics.median(values) for name, values in found.items() if values}
+
+
+def _ratio_of_program(document: Document, one: str, other: str, name: str) -> Estimate | None:
+    """Of memory."""
+    if replicate(document) > 1:
+        mean = _pooled_ratio(document, one, other, MEMORY, {name})
+        return Estimate(mean.ratio, mean.low, mean.high) if mean else None
+    mine, others = _pairs(document["programs"], one, other, MEMORY, {name})[name]
+    known = summarize([value or None for value in mine], [value or None for value in others])
+    return known.ratio_interval() if known else None
 
 
 def replicate(document: Document) -> int:
@@ -221,16 +259,16 @@ def verdict_of_mean(mean: Mapping[str, Any]) -> Outcome:
     return judge(Estimate(mean["ratio"], mean["low"], mean["high"]))
 
 
-def shown_mean(found: Mapping[str, Any], quantity: str) -> tuple[Mapping[str, Any] | None, bool]:
+def shown_mean(found: Mapping[str, Any], quantity: str) -> tuple[Mapping[str, Any] | None, Weight]:
     """The mean of an allocator that is shown, and whether it is of too little memory to count. Of
     memory it is the one that counts, where there is one. Documents of before have none."""
     if quantity != MEMORY or COUNTED_MEMORY not in found:
-        return found[quantity], False
+        return found[quantity], Weight.MUCH
     counted = found[COUNTED_MEMORY]
-    return (counted, False) if counted else (found[MEMORY], True)
+    return (counted, Weight.MUCH) if counted else (found[MEMORY], Weight.LITTLE)
 
 
-def pooled_is_little(document: Document, name: str, spec: str) -> bool:
-    """Whether a program's memory, of all machines together, differs by too little to count."""
-    both = _amounts(document, spec, document["baseline"]).get(name)
-    return both is not None and is_little(*both)
+def pooled_weight(document: Document, name: str, spec: str) -> Weight:
+    """Of a program's difference of memory, of all machines together."""
+    difference = _differences(document, spec, document["baseline"], {name}).get(name)
+    return weigh(*difference) if difference else Weight.MUCH

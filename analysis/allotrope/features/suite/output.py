@@ -3,6 +3,7 @@
 
 import datetime
 import functools
+import math
 from typing import Any, Mapping, Sequence
 
 from ...output import files
@@ -127,8 +128,8 @@ class SuiteEvidence:
         of_memory = quantity == "memory"
         counts = memory_that_counts(self.document, one, other) if of_memory else None
         mean = counts or mean_ratio(self.document, one, other, self.keys[quantity])
-        matters = counts is not None or not of_memory
-        return None if mean is None else Ratio(mean.ratio, mean.low, mean.high, matters)
+        noticeable = math.inf if of_memory and counts is None else 0.0
+        return None if mean is None else Ratio(mean.ratio, mean.low, mean.high, noticeable)
 
     def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
         return self._ratio(one, other, quantity)
@@ -190,23 +191,33 @@ def _movements(document: Document) -> list[Sentence]:
 
 
 def _little_memory(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
-    """Which programs the means of memory leave out, and why."""
+    """Which programs the means of memory leave out, and why; and which are in doubt, where memory
+    is not decided."""
     left_out: dict[tuple[str, ...], list[str]] = {}
+    in_doubt: dict[tuple[str, ...], list[str]] = {}
     for spec in evidence.candidates:
-        names = of_little_memory(document, spec, evidence.baseline)
-        if names:
-            left_out.setdefault(tuple(names), []).append(spec)
-    does = {False: "do", True: "does"}
-    return [
-        Sentence(
-            "note",
-            "Little memory",
-            f"{enumerate_names(names)} {does[len(names) == 1]} not count in the mean of memory "
-            f"under {enumerate_names(specs)}: more than {format_percent(THRESHOLD)} from "
-            f"{evidence.baseline}, but below {LITTLE}.",
-        )
+        out, doubtful = of_little_memory(document, spec, evidence.baseline)
+        ratio = evidence.ratio(spec, evidence.baseline, "memory")
+        if out:
+            left_out.setdefault(tuple(out), []).append(spec)
+        if doubtful and ratio and ratio.is_open():
+            in_doubt.setdefault(tuple(doubtful), []).append(spec)
+    of_mean = "in the mean of memory under"
+    said = [
+        f"{enumerate_names(names)} {_do(names)} not count {of_mean} {enumerate_names(specs)}: more "
+        f"than {format_percent(THRESHOLD)} from {evidence.baseline}, but below {LITTLE}."
         for names, specs in left_out.items()
     ]
+    said += [
+        f"that {enumerate_names(names)} {_do(names)} count {of_mean} {enumerate_names(specs)} is "
+        "not decided, so the interval is that of both cases."
+        for names, specs in in_doubt.items()
+    ]
+    return [Sentence("note", "Little memory", text) for text in said]
+
+
+def _do(names: Sequence[str]) -> str:
+    return "does" if len(names) == 1 else "do"
 
 
 def _why_no_mean(document: Document, spec: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any, Mapping, NamedTuple
 from ...output.sentences import LITTLE, enumerate_names
 from ...output.units import format_bytes, format_figure, format_percent, format_ratio, format_time
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, RANGE
-from ...statistics.verdicts import THRESHOLD, Outcome, is_told
-from ..compare.judged import is_of_little, verdict_in_words
+from ...statistics.verdicts import THRESHOLD, Interval, Outcome, Weight, is_told
+from ..compare.judged import difference_of, verdict_in_words
 from ..compare.servers import PER_REQUEST, shown_of, title_of
 from ..reach.served import cell
 from ..server.metrics import Metric
@@ -22,7 +22,7 @@ from .means import (
     MEMORY,
     QUANTITIES,
     key_of,
-    pooled_is_little,
+    pooled_weight,
     replicate,
     shown_mean,
     verdict_of_mean,
@@ -30,7 +30,8 @@ from .means import (
 
 Document = Mapping[str, Any]
 MARKS = {Outcome.BETTER: "*", Outcome.WORSE: "*", Outcome.SAME: "=", Outcome.NOT_DECIDED: "?"}
-LITTLE_MARK = "~"
+# Instead, where a difference of memory is better or worse and yet little, or perhaps so.
+WEIGHT_MARKS = {Weight.LITTLE: "~", Weight.OPEN: "~?"}
 
 
 class Listing(NamedTuple):
@@ -91,7 +92,10 @@ def legend(document: Document, full: bool = False) -> list[str]:
     """What the reader of the tables must know."""
     base = document["baseline"]
     if not full and not is_scan(document):
-        little = f"; {LITTLE_MARK} better or worse by less than {LITTLE}"
+        little = (
+            f"; {WEIGHT_MARKS[Weight.LITTLE]} better or worse by less than {LITTLE}, "
+            f"{WEIGHT_MARKS[Weight.OPEN]} perhaps so"
+        )
         return [f"Ratios to {base}. {marks_legend(little)}"]
     spread = f"{100 * document['confidence']:.3g}% interval"
     measured, ranges = _with_figures(document)
@@ -141,20 +145,23 @@ def means_rows(document: Document, full: bool = False) -> list[list[str]]:
     return rows
 
 
-def _mean_cell(mean: Mapping[str, Any] | None, little: bool, full: bool) -> str:
+def _mean_cell(mean: Mapping[str, Any] | None, weight: Weight, full: bool) -> str:
     if mean is None:
         return "–"
     ratio = format_ratio(mean["ratio"], mean["low"], mean["high"])
-    return _with_verdict(ratio, verdict_of_mean(mean), little, full)
+    return _with_verdict(ratio, verdict_of_mean(mean), full, weight)
 
 
-def _with_verdict(ratio: str, verdict: str | None, little: bool, full: bool) -> str:
+def _with_verdict(
+    ratio: str, verdict: str | None, full: bool, weight: Weight, ends: Interval | None = None
+) -> str:
     """In words, or as a mark (legend)."""
     if verdict is None:
         return ratio
     if full:
-        return f"{ratio} {verdict_in_words(verdict, little)}"
-    return ratio + (LITTLE_MARK if little and is_told(verdict) else MARKS[Outcome(verdict)])
+        return f"{ratio} {verdict_in_words(verdict, weight, ends)}"
+    mark = MARKS[Outcome(verdict)]
+    return ratio + (WEIGHT_MARKS.get(weight, mark) if is_told(verdict) else mark)
 
 
 # Program by program
@@ -203,7 +210,7 @@ def _cell(result: Mapping[str, Any], base: Mapping[str, Any] | None, key: str, f
         ratio = _ratio(summary)
     if full and status != "ok":
         return f"{ratio} {status}"
-    return _with_verdict(ratio, summary.get("verdict"), is_of_little(key, result, base), full)
+    return _with_verdict(ratio, summary.get("verdict"), full, *difference_of(key, result, base))
 
 
 def _pooled_cell(document: Document, name: str, spec: str, quantity: str, full: bool) -> str:
@@ -212,10 +219,10 @@ def _pooled_cell(document: Document, name: str, spec: str, quantity: str, full: 
         return "–"
     if spec == document["baseline"]:
         return "baseline" if full else f"{mean['ratio']:.2f}"
-    little = quantity == MEMORY and pooled_is_little(document, name, spec)
+    weight = pooled_weight(document, name, spec) if quantity == MEMORY else Weight.MUCH
     if full:
-        return _mean_cell(mean, little, full)
-    return _with_verdict(f"{mean['ratio']:.2f}", verdict_of_mean(mean), little, full)
+        return _mean_cell(mean, weight, full)
+    return _with_verdict(f"{mean['ratio']:.2f}", verdict_of_mean(mean), full, weight)
 
 
 def _ratio(summary: Mapping[str, Any]) -> str:
@@ -262,7 +269,7 @@ def _reading(
     if result is base or summary["ratio"] is None:
         return median, "baseline" if result is base else "–", verdict
     if summary.get("verdict"):
-        verdict = verdict_in_words(summary["verdict"], is_of_little(key, result, base))
+        verdict = verdict_in_words(summary["verdict"], *difference_of(key, result, base))
     return median, _ratio(summary), verdict
 
 

@@ -16,8 +16,8 @@ from typing import Any, Mapping, Sequence
 from ...output.sentences import Sentence, counted, enumerate_names
 from ...output.units import format_percent, format_ratio
 from ...statistics.intervals import RANGE, Estimate
-from ...statistics.verdicts import THRESHOLD, Outcome, is_told, overlap
-from ..compare.judged import is_of_little, verdict_in_words
+from ...statistics.verdicts import THRESHOLD, Outcome, Weight, is_told, overlap
+from ..compare.judged import difference_of, verdict_in_words
 from .means import MEMORY, key_of
 from .tables import baseline_of, cpu_title, name_of
 
@@ -32,15 +32,15 @@ class Reading:
     value: str
     ratio: Estimate
     verdict: str
-    little: bool  # of memory: it differs by too little to count
+    weight: Weight  # of the difference, if it is of memory
 
     def counts(self) -> bool:
-        return is_told(self.verdict) and not self.little
+        return is_told(self.verdict) and self.weight is Weight.MUCH
 
     def words(self) -> str:
         if self.verdict == Outcome.SAME:
             return f"the same within {format_percent(THRESHOLD)}"
-        return verdict_in_words(self.verdict, self.little)
+        return verdict_in_words(self.verdict, self.weight)
 
     def __str__(self) -> str:
         ratio = format_ratio(self.ratio.median, self.ratio.low, self.ratio.high)
@@ -63,8 +63,8 @@ def readings(document: Document, spec: str, quantity: str) -> list[Reading]:
             if summary["interval"] == RANGE:
                 continue
             ratio = Estimate(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
-            little = is_of_little(key, result, base)
-            found.append(Reading(name_of(entry), ratio, summary["verdict"], little))
+            weight, _ = difference_of(key, result, base)
+            found.append(Reading(name_of(entry), ratio, summary["verdict"], weight))
     return found
 
 
