@@ -733,6 +733,19 @@ def static_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
+def test_a_static_program_told_to_pass_calls_on_serves_itself(static_program: Path) -> None:
+    """A watched command's environment says so to all its programs."""
+    result = subprocess.run(
+        [str(static_program)],
+        env={"ALLOTROPE": "next"},
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    said = "allotrope: ALLOTROPE=next: static_program has no other malloc (it is linked statically)"
+    assert (result.returncode, result.stderr) == (0, f"{said}, so blocks serves it\n")
+
+
 def test_sites_of_a_static_program(static_program: Path, tmp_path: Path) -> None:
     sites = tmp_path / "sites.json"
     environment = {"ALLOTROPE_SITES": str(sites), "ALLOTROPE_SITES_RATE": "1"}
