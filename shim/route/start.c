@@ -11,6 +11,7 @@
 #include "shim/route/process.h"
 #include "vm/asked_roots.h"
 #include "vm/syscall.h"
+#include "vm/window.h"
 
 enum { EXIT_BAD_CONFIGURATION = 2 };
 
@@ -48,6 +49,18 @@ static void say_nothing_to_pass_to(const struct allocator *allocator)
     message_send(&message);
 }
 
+static void say_no_heap(struct message *message)
+{
+    message_begin(message);
+    message_text(message, "the kernel gives no memory for a heap (");
+    if (window_is_occupied()) {
+        message_text(message, environment_program());
+        message_text(message, " has its addresses in use, as a sanitizer's shadow does)");
+    } else {
+        message_text(message, "ulimit -v?)");
+    }
+}
+
 void stop_before_main(struct message *message)
 {
     message_send(message);
@@ -72,8 +85,7 @@ static void set_up(struct configuration *configuration)
     if (passes_on)
         say_nothing_to_pass_to(configuration->allocator);
     if (!configuration->allocator->init(configuration->options)) {
-        message_begin(&message);
-        message_text(&message, "the kernel gives no memory for a heap (ulimit -v?)");
+        say_no_heap(&message);
         stop_before_main(&message);
     }
 }
