@@ -6,6 +6,7 @@ import contextlib
 import json
 import mmap
 import os
+import signal
 import struct
 import subprocess
 import time
@@ -18,9 +19,10 @@ from allotrope.features.reach import served
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
+from allotrope.system.command_tree import CommandTree
 from allotrope.system.following import BURST, Allowance, Follower
 from allotrope.system.launch import Launch, launch
-from allotrope.system.process_tree import TreeUsage, Window
+from allotrope.system.process_tree import TreeUsage, Window, descendants
 from allotrope.system.serving import (
     NOT_KNOWN,
     PRIVATE,
@@ -411,6 +413,76 @@ def test_a_program_with_our_archive_serves_itself(tmp_path: Path, told: str, nam
         in_read = Path(f"/proc/{process.pid}/syscall")  # of number 0
         await_that(lambda: in_read.read_text().startswith("0 "))
         assert look(process.pid).allocator == name
+
+
+MARK = "MARK=of this run"
+
+
+@contextlib.contextmanager
+def orphan(line: str, **settings: Any) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A shell, and a process that goes on when the shell below it, which has started it, ends. That
+    one ends when it reads a line."""
+    script = f"({line} >/dev/null & echo $!; read go); read end"
+    pipe = subprocess.PIPE
+    environment = os.environ | dict([MARK.split("=")])
+    with subprocess.Popen(
+        ["sh", "-c", script], env=environment, stdin=pipe, stdout=pipe, **settings
+    ) as root:
+        assert root.stdin and root.stdout
+        pid = int(root.stdout.readline())
+        try:
+            yield root, pid
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            root.communicate(b"\n\n")
+
+
+def lose_parent(root: subprocess.Popen[bytes], pid: int) -> None:
+    assert root.stdin
+    root.stdin.write(b"\n")
+    root.stdin.flush()
+    await_that(lambda: pid not in descendants(root.pid))
+    assert pid not in descendants(root.pid)
+
+
+class TestCommandTree:
+    def test_who_was_seen_once_is_followed(self) -> None:
+        with orphan(f"sleep {HANG}") as (root, pid):
+            tree = CommandTree(root.pid)
+            assert pid in tree.look()
+            lose_parent(root, pid)
+            assert pid in tree.look() and pid in tree.look()
+
+    @pytest.mark.parametrize(
+        "line, mark, settings, looks",
+        [
+            ("sleep", MARK, {}, [True, True]),
+            ("sleep", "", {}, [False, False]),
+            ("sleep", MARK + "s", {}, [False, False]),
+            ("setsid sleep", MARK, {}, [True, True]),
+            ("env -i A=1 sleep", MARK, {}, [False, False]),
+            ("env -i A=1 sleep", MARK, {"start_new_session": True}, [True, True]),
+            ("env -i A=1 sleep", MARK, {"process_group": 0}, [True, True]),
+            ("env -i sleep", MARK, {}, [False, True]),
+            ("setsid env -i sleep", MARK, {}, [False, False]),
+        ],
+    )
+    def test_who_was_orphaned_between_two_looks_is_known_by_what_it_inherits(
+        self, line: str, mark: str, settings: dict[str, Any], looks: list[bool]
+    ) -> None:
+        with orphan(f"{line} {HANG}", **settings) as (root, pid):
+            lose_parent(root, pid)
+            await_that(lambda: serving.command_of(pid) == "sleep")
+            tree = CommandTree(root.pid, mark)
+            assert [pid in tree.look() for _ in looks] == looks
+
+    def test_who_was_there_before_the_command_is_not_of_it(self) -> None:
+        with orphan(f"env -i sleep {HANG}") as (other, pid):
+            lose_parent(other, pid)
+            time.sleep(2 / serving.TICKS)
+            with waiting("cat") as root:
+                tree = CommandTree(root.pid, MARK)
+                assert [pid in tree.look() for _ in range(2)] == [False, False]
 
 
 class Slow(Follower):

@@ -332,8 +332,8 @@ class Onlooker(Follower):
     or a leak sanitizer finds its place taken. What begins and ends between two looks is not seen
     here. Of a process its last look counts, and the program that it ran then."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, mark: str = "") -> None:
+        super().__init__(mark)
         self.processes: list[Process] = []  # in the order in which they were first seen
         self.known: dict[int, tuple[Image, Process]] = {}
 
