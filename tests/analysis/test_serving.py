@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
@@ -22,7 +23,7 @@ from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.command_tree import CommandTree
 from allotrope.system.following import BURST, Allowance, Follower
 from allotrope.system.launch import Launch, launch
-from allotrope.system.process_tree import TreeUsage, Window, descendants
+from allotrope.system.process_tree import TreeUsage, Window, descendants, image_of
 from allotrope.system.serving import (
     NOT_KNOWN,
     PRIVATE,
@@ -336,6 +337,17 @@ class TestTree:
             "sh 10, sleep not counted (it was killed, and gone before it was looked at)"
         )
 
+    def test_what_may_not_be_read_at_its_end_has_a_reason(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(serving, "look", lambda pid: NOT_KNOWN)
+        monkeypatch.setattr(serving.os, "open", refuse)
+        watcher = Watcher()
+        watcher.take(f"exit {os.getpid()} {os.getpid()}")
+        found = served.account(watcher.processes, choose("blocks"))
+        assert found is not None and found["rows"][0]["unseen"] == PRIVATE
+        assert served.why_unknown({"served": found}).endswith(served.UNSEEN[PRIVATE])
+
     def test_threads_are_no_processes(self) -> None:
         script = "import threading\nfor _ in range(5): threading.Thread(target=print).start()"
         assert len(watch(["/usr/bin/python3", "-I", "-S", "-c", script])) == 1
@@ -519,6 +531,11 @@ class TestFollower:
         assert never.looks == 0 and never.longest_gap >= 0.1
 
 
+def refuse(*_: object) -> int:
+    """As open does for who may not read."""
+    raise PermissionError
+
+
 class TestOnlooker:
     def seen(self, onlooker: Onlooker, process: subprocess.Popen[bytes], name: str) -> list[Any]:
         """Once the process is served by this one it is looked at; who is not seen then."""
@@ -579,12 +596,32 @@ class TestOnlooker:
             await_that(lambda: serving.command_of(process.pid) == "cat")
             onlooker.look([process.pid], 0.0)
             assert served.not_seen(onlooker.processes, choose("blocks"), ()) == []
-            monkeypatch.setattr(serving.os, "geteuid", lambda: os.getuid() + 1)
+            monkeypatch.setattr(serving.os, "open", refuse)
             onlooker.look([process.pid], 0.0)
         (row,) = served.not_seen(onlooker.processes, choose("blocks"), ())
         assert (row["command"], row["unseen"]) == ("cat", PRIVATE)
-        said = served.NotSeen([row]).clauses()
-        assert said == ["our library did not serve cat (it is another user's, or setuid)"]
+        (said,) = served.NotSeen([row]).sentences("what was lost there")
+        assert str(said) == (
+            "Not seen: whether our library served cat (it may not be read: it is another user's, "
+            "setuid or not dumpable, or Yama forbids it) is not known."
+        )
+
+    def test_a_program_that_closes_itself_is_who_it_was(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may have become another by then, whose name is another."""
+        onlooker = Onlooker()
+        with waiting("cat", **UNCOUNTED) as process:
+            assert self.seen(onlooker, process, "blocks") == []
+            monkeypatch.setattr(serving, "image_of", lambda pid: replace(image_of(pid), code=1))
+            monkeypatch.setattr(serving, "look", lambda pid: NOT_KNOWN)
+            monkeypatch.setattr(serving.os, "open", refuse)
+            onlooker.look([process.pid], 0.0)
+            assert served.not_seen(onlooker.processes, choose("blocks"), ()) == []
+            monkeypatch.setattr(serving, "command_of", lambda pid: "other")
+            onlooker.look([process.pid], 0.0)
+        (row,) = served.not_seen(onlooker.processes, choose("blocks"), ())
+        assert (row["command"], row["unseen"]) == ("other", PRIVATE)
 
     def test_alike_ones_are_one_and_most_cpu_comes_first(self) -> None:
         processes = [row("static", 1, "go") for _ in range(3)] + [row("own", 9, "rustc")]
@@ -592,11 +629,13 @@ class TestOnlooker:
         (said,) = served.NotSeen(rows, 0.4).sentences("what was lost there")
         assert str(said) == (
             "Not seen: our library did not serve rustc (it has a malloc of its own) and go (it is "
-            "linked statically, 3 processes); what was lost there is not known."
+            "linked statically, at least 3 processes); what was lost there is not known."
         )
         assert served.NotSeen([]).sentences("x") == []
         (said,) = served.NotSeen(rows).without(["rustc"]).clauses()
-        assert said == "our library did not serve go (it is linked statically, 3 processes)"
+        assert (
+            said == "our library did not serve go (it is linked statically, at least 3 processes)"
+        )
 
     def test_how_long_nobody_looked_is_told(self) -> None:
         gap = (

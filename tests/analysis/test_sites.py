@@ -303,6 +303,22 @@ def test_what_our_library_does_not_serve_is_named(real: Command, tmp_path: Path)
     assert document["longest_gap_seconds"] > 0
 
 
+def test_what_nobody_may_look_at_is_named(real: Command, tmp_path: Path) -> None:
+    """A program that only may be executed is not dumpable. Root may read it, unless it gives up
+    that right."""
+    rights = "-sys_ptrace,-dac_override,-dac_read_search"
+    before = ["setpriv", "--bounding-set", rights] if os.geteuid() == 0 else []
+    static = static_that_lingers(tmp_path)
+    static.chmod(0o111)
+    status, said = sites_of(real, ORPHAN.format(static), tmp_path, before)
+    if status != 0 and "ermission denied" in said:
+        pytest.skip("without its rights root may not read this tree")
+    assert "whether our library served static (it may not be read: " in " ".join(said.split())
+    (row,) = json.loads((tmp_path / "sites.json").read_text())["not_seen"]
+    known = {"command": "static", "processes": 1, "allocator": "unknown", "object": None}
+    assert row == known | {"unseen": "private"}
+
+
 def test_how_long_nobody_looked_is_in_every_report() -> None:
     raw = {"peak_bytes": 0, "exit_bytes": 0, "rate_bytes": 1, "samples": 0, "frames": 1}
     raw |= {"command": "x", "pid": 1, "allocator": "gc", "preset": "default", "lost_samples": 0}

@@ -75,6 +75,11 @@ class Image:
     code: int
     stack: int
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the kernel shows the addresses to others alone: it says 1 and 0 then."""
+        return self.code <= 1
+
 
 def image_of(pid: int) -> Image | None:
     """None when the process has ended."""
