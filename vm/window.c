@@ -11,6 +11,7 @@
 #include "vm/metadata.h"
 #include "vm/pages.h"
 #include "vm/sanitizer.h"
+#include "vm/syscall.h"
 #include "vm/written.h"
 
 static const uintptr_t BASE_ALIGNMENT = (uintptr_t)2 << 20;
@@ -42,6 +43,13 @@ void window_init(unsigned shadow_shift)
     window.base = LOWEST_BASE + round_down(random_bits() & (RANDOM_BYTES - 1), BASE_ALIGNMENT);
     window.shadow = (uint8_t *)window.base - (WINDOW_BYTES >> UNIT_SHIFT);
     window.shadow_shift = shadow_shift;
+}
+
+bool window_is_occupied(void)
+{
+    unsigned char resident;
+    long asked = SYSCALL_3(SYS_mincore, window.base, PAGE_BYTES, &resident);
+    return window_used_bytes() == 0 && !syscall_failed(asked);
 }
 
 /* The shadow of what a detour leaves out is mapped too: nothing there is ever live. */

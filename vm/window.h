@@ -46,6 +46,10 @@ void window_init(unsigned shadow_shift);
  * taken before. NULL when the kernel refuses. Any thread; takes window_lock. */
 void *window_take(size_t bytes);
 
+/* Whether nothing was taken and something else lies where the window begins, as the shadow of an
+ * address sanitizer does. */
+bool window_is_occupied(void);
+
 /* What was taken, and what was passed over between. */
 static inline size_t window_used_bytes(void)
 {

@@ -3,17 +3,19 @@
  * next.c: see next.h.
  *
  * init() looks the functions up, at the first call of malloc; ld.so has mapped all libraries by
- * then. A bad pointer is theirs to report.
+ * then. It returns false where there are none. A bad pointer is theirs to report.
  */
 #include "shim/route/next.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <limits.h>
+#include <link.h>
 #include <malloc.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "shim/reports/output.h"
-#include "shim/route/start.h"
 
 /* A static program has neither. */
 extern __typeof__(dlsym) dlsym __attribute__((weak));
@@ -36,6 +38,17 @@ static void look_up(void *function, const char *name)
 {
     void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
     __builtin_memcpy(function, &found, sizeof found);
+}
+
+/* Whether the program has a loader. A static one may have dlsym as well, which finds nothing and
+ * tells that by means of malloc. */
+static bool has_loader(void)
+{
+    const ElfW(Phdr) *header = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    for (unsigned long left = header ? getauxval(AT_PHNUM) : 0; left > 0; left--, header++)
+        if (header->p_type == PT_INTERP)
+            return true;
+    return false;
 }
 
 /* The libraries that have a name here; as LIBRARIES in analysis/allotrope/system/serving.py. */
@@ -96,6 +109,8 @@ static void look_up_libc(void)
 static bool init(const void *options)
 {
     (void)options;
+    if (!has_loader())
+        return false;
     look_up(&next.malloc, "malloc");
     look_up(&next.calloc, "calloc");
     look_up(&next.memalign, "memalign");
@@ -110,11 +125,7 @@ static bool init(const void *options)
         name_next();
         return true;
     }
-    struct message message;
-    message_begin(&message);
-    message_text(&message, "ALLOTROPE=next: there is no other malloc in this program (it is "
-                           "linked statically, or the library is not preloaded)");
-    stop_before_main(&message);
+    return false;
 }
 
 static void *next_alloc(size_t size)

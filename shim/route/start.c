@@ -11,6 +11,7 @@
 #include "shim/route/process.h"
 #include "vm/asked_roots.h"
 #include "vm/syscall.h"
+#include "vm/window.h"
 
 enum { EXIT_BAD_CONFIGURATION = 2 };
 
@@ -24,6 +25,42 @@ static const char *chosen(void)
     return is_said || !allotrope_default ? choice : allotrope_default;
 }
 
+static bool is_pass_through(const char *choice)
+{
+    return pass_through && choice && strcmp(choice, pass_through->name) == 0;
+}
+
+/* Where there is no other malloc the program serves itself: a command's environment, which says
+ * that calls are to be passed on, reaches its static programs too. */
+static const char *instead_of_pass_through(void)
+{
+    return is_pass_through(allotrope_default) ? NULL : allotrope_default;
+}
+
+static void say_nothing_to_pass_to(const struct allocator *allocator)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "ALLOTROPE=next: ");
+    message_text(&message, environment_program());
+    message_text(&message, " has no other malloc (it is linked statically), so ");
+    message_text(&message, allocator->name);
+    message_text(&message, " serves it");
+    message_send(&message);
+}
+
+static void say_no_heap(struct message *message)
+{
+    message_begin(message);
+    message_text(message, "the kernel gives no memory for a heap (");
+    if (window_is_occupied()) {
+        message_text(message, environment_program());
+        message_text(message, " has its addresses in use, as a sanitizer's shadow does)");
+    } else {
+        message_text(message, "ulimit -v?)");
+    }
+}
+
 void stop_before_main(struct message *message)
 {
     message_send(message);
@@ -31,22 +68,34 @@ void stop_before_main(struct message *message)
         SYSCALL_1(SYS_exit_group, EXIT_BAD_CONFIGURATION);
 }
 
-void start_allocator(struct configuration *configuration)
+/* Chooses the allocator and makes its heap. */
+static void set_up(struct configuration *configuration)
 {
     struct message message;
-    message_remember_stderr();
     const char *choice = chosen();
-    if (pass_through && choice && strcmp(choice, pass_through->name) == 0)
+    bool passes_on = is_pass_through(choice);
+    if (passes_on && pass_through->init(NULL)) {
         configuration->allocator = pass_through;
-    else if (!configuration_parse(choice, configuration, &message))
+        return;
+    }
+    if (passes_on)
+        choice = instead_of_pass_through();
+    if (!configuration_parse(choice, configuration, &message))
         stop_before_main(&message);
-    allocator_needs_sites = route_needs_sites;
-    allocator_call_stack = route_call_stack;
+    if (passes_on)
+        say_nothing_to_pass_to(configuration->allocator);
     if (!configuration->allocator->init(configuration->options)) {
-        message_begin(&message);
-        message_text(&message, "the kernel gives no memory for a heap (ulimit -v?)");
+        say_no_heap(&message);
         stop_before_main(&message);
     }
+}
+
+void start_allocator(struct configuration *configuration)
+{
+    message_remember_stderr();
+    allocator_needs_sites = route_needs_sites;
+    allocator_call_stack = route_call_stack;
+    set_up(configuration);
     asked_roots_init();
     publish_start(configuration);
     process_attach(configuration->allocator);

@@ -6,9 +6,11 @@ import contextlib
 import json
 import mmap
 import os
+import signal
 import struct
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
@@ -18,9 +20,10 @@ from allotrope.features.reach import served
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
+from allotrope.system.command_tree import CommandTree
 from allotrope.system.following import BURST, Allowance, Follower
 from allotrope.system.launch import Launch, launch
-from allotrope.system.process_tree import TreeUsage, Window
+from allotrope.system.process_tree import TreeUsage, Window, descendants, image_of
 from allotrope.system.serving import (
     NOT_KNOWN,
     PRIVATE,
@@ -357,6 +360,17 @@ class TestTree:
         (process,) = watch([build(tmp_path, "threaded", THREADED, "-pthread")])
         assert process.cpu_seconds >= 0.005
 
+    def test_what_may_not_be_read_at_its_end_has_a_reason(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(serving, "look", lambda pid: NOT_KNOWN)
+        monkeypatch.setattr(serving.os, "open", refuse)
+        watcher = Watcher()
+        watcher.take(f"exit {os.getpid()} {os.getpid()}")
+        found = served.account(watcher.processes, choose("blocks"))
+        assert found is not None and found["rows"][0]["unseen"] == PRIVATE
+        assert served.why_unknown({"served": found}).endswith(served.UNSEEN[PRIVATE])
+
     def test_threads_are_no_processes(self) -> None:
         script = "import threading\nfor _ in range(5): threading.Thread(target=print).start()"
         assert len(watch(["/usr/bin/python3", "-I", "-S", "-c", script])) == 1
@@ -436,6 +450,76 @@ def test_a_program_with_our_archive_serves_itself(tmp_path: Path, told: str, nam
         assert look(process.pid).allocator == name
 
 
+MARK = "MARK=of this run"
+
+
+@contextlib.contextmanager
+def orphan(line: str, **settings: Any) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A shell, and a process that goes on when the shell below it, which has started it, ends. That
+    one ends when it reads a line."""
+    script = f"({line} >/dev/null & echo $!; read go); read end"
+    pipe = subprocess.PIPE
+    environment = os.environ | dict([MARK.split("=")])
+    with subprocess.Popen(
+        ["sh", "-c", script], env=environment, stdin=pipe, stdout=pipe, **settings
+    ) as root:
+        assert root.stdin and root.stdout
+        pid = int(root.stdout.readline())
+        try:
+            yield root, pid
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            root.communicate(b"\n\n")
+
+
+def lose_parent(root: subprocess.Popen[bytes], pid: int) -> None:
+    assert root.stdin
+    root.stdin.write(b"\n")
+    root.stdin.flush()
+    await_that(lambda: pid not in descendants(root.pid))
+    assert pid not in descendants(root.pid)
+
+
+class TestCommandTree:
+    def test_who_was_seen_once_is_followed(self) -> None:
+        with orphan(f"sleep {HANG}") as (root, pid):
+            tree = CommandTree(root.pid)
+            assert pid in tree.look()
+            lose_parent(root, pid)
+            assert pid in tree.look() and pid in tree.look()
+
+    @pytest.mark.parametrize(
+        "line, mark, settings, looks",
+        [
+            ("sleep", MARK, {}, [True, True]),
+            ("sleep", "", {}, [False, False]),
+            ("sleep", MARK + "s", {}, [False, False]),
+            ("setsid sleep", MARK, {}, [True, True]),
+            ("env -i A=1 sleep", MARK, {}, [False, False]),
+            ("env -i A=1 sleep", MARK, {"start_new_session": True}, [True, True]),
+            ("env -i A=1 sleep", MARK, {"process_group": 0}, [True, True]),
+            ("env -i sleep", MARK, {}, [False, True]),
+            ("setsid env -i sleep", MARK, {}, [False, False]),
+        ],
+    )
+    def test_who_was_orphaned_between_two_looks_is_known_by_what_it_inherits(
+        self, line: str, mark: str, settings: dict[str, Any], looks: list[bool]
+    ) -> None:
+        with orphan(f"{line} {HANG}", **settings) as (root, pid):
+            lose_parent(root, pid)
+            await_that(lambda: serving.command_of(pid) == "sleep")
+            tree = CommandTree(root.pid, mark)
+            assert [pid in tree.look() for _ in looks] == looks
+
+    def test_who_was_there_before_the_command_is_not_of_it(self) -> None:
+        with orphan(f"env -i sleep {HANG}") as (other, pid):
+            lose_parent(other, pid)
+            time.sleep(2 / serving.TICKS)
+            with waiting("cat") as root:
+                tree = CommandTree(root.pid, MARK)
+                assert [pid in tree.look() for _ in range(2)] == [False, False]
+
+
 class Slow(Follower):
     """Its first look takes long."""
 
@@ -468,6 +552,11 @@ class TestFollower:
             never.follow(os.getpid())
             time.sleep(0.1)
         assert never.looks == 0 and never.longest_gap >= 0.1
+
+
+def refuse(*_: object) -> int:
+    """As open does for who may not read."""
+    raise PermissionError
 
 
 class TestOnlooker:
@@ -530,12 +619,32 @@ class TestOnlooker:
             await_that(lambda: serving.command_of(process.pid) == "cat")
             onlooker.look([process.pid], 0.0)
             assert served.not_seen(onlooker.processes, choose("blocks"), ()) == []
-            monkeypatch.setattr(serving.os, "geteuid", lambda: os.getuid() + 1)
+            monkeypatch.setattr(serving.os, "open", refuse)
             onlooker.look([process.pid], 0.0)
         (row,) = served.not_seen(onlooker.processes, choose("blocks"), ())
         assert (row["command"], row["unseen"]) == ("cat", PRIVATE)
-        said = served.NotSeen([row]).clauses()
-        assert said == ["our library did not serve cat (it is another user's, or setuid)"]
+        (said,) = served.NotSeen([row]).sentences("what was lost there")
+        assert str(said) == (
+            "Not seen: whether our library served cat (it may not be read: it is another user's, "
+            "setuid or not dumpable, or Yama forbids it) is not known."
+        )
+
+    def test_a_program_that_closes_itself_is_who_it_was(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may have become another by then, whose name is another."""
+        onlooker = Onlooker()
+        with waiting("cat", **UNCOUNTED) as process:
+            assert self.seen(onlooker, process, "blocks") == []
+            monkeypatch.setattr(serving, "image_of", lambda pid: replace(image_of(pid), code=1))
+            monkeypatch.setattr(serving, "look", lambda pid: NOT_KNOWN)
+            monkeypatch.setattr(serving.os, "open", refuse)
+            onlooker.look([process.pid], 0.0)
+            assert served.not_seen(onlooker.processes, choose("blocks"), ()) == []
+            monkeypatch.setattr(serving, "command_of", lambda pid: "other")
+            onlooker.look([process.pid], 0.0)
+        (row,) = served.not_seen(onlooker.processes, choose("blocks"), ())
+        assert (row["command"], row["unseen"]) == ("other", PRIVATE)
 
     def test_alike_ones_are_one_and_most_cpu_comes_first(self) -> None:
         processes = [row("static", 1, "go") for _ in range(3)] + [row("own", 9, "rustc")]
@@ -543,11 +652,13 @@ class TestOnlooker:
         (said,) = served.NotSeen(rows, 0.4).sentences("what was lost there")
         assert str(said) == (
             "Not seen: our library did not serve rustc (it has a malloc of its own) and go (it is "
-            "linked statically, 3 processes); what was lost there is not known."
+            "linked statically, at least 3 processes); what was lost there is not known."
         )
         assert served.NotSeen([]).sentences("x") == []
         (said,) = served.NotSeen(rows).without(["rustc"]).clauses()
-        assert said == "our library did not serve go (it is linked statically, 3 processes)"
+        assert (
+            said == "our library did not serve go (it is linked statically, at least 3 processes)"
+        )
 
     def test_how_long_nobody_looked_is_told(self) -> None:
         gap = (

@@ -10,7 +10,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import pytest
 from allotrope.features.reach.served import NotSeen
@@ -257,31 +257,66 @@ def test_a_malloc_of_the_programs_own_is_no_small_program(real: Command, tmp_pat
     assert "next" not in timed.stderr  # what ours calls itself where it passes calls on
 
 
+# Its parent has ended before it is looked at.
+ORPHAN = "({} ready go &); while ! [ -e go ]; do sleep 0.01; done; exec ls"
+
+
+def sites_of(
+    real: Command, script: str, folder: Path, before: Sequence[str] = ()
+) -> tuple[int, str]:
+    """Of a shell whose static program lingers until it was looked at: the status and what was said.
+    before: stands before the command."""
+    with subprocess.Popen(
+        [*before, *real.line("sites", "--json=sites.json", "--", "sh", "-c", script)],
+        env=real.environment(),
+        cwd=folder,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as command:
+        await_that(lambda: (folder / "ready").exists() or command.poll() is not None)
+        if command.poll() is None:
+            await_looks(command.pid)
+        (folder / "go").touch()
+        _, said = command.communicate(timeout=HANG)
+    for file in ("ready", "go"):
+        (folder / file).unlink(missing_ok=True)
+    return command.returncode, said
+
+
 def test_what_our_library_does_not_serve_is_named(real: Command, tmp_path: Path) -> None:
     static = static_that_lingers(tmp_path)
-    for script in (f"{static} ready go; exec ls", f"exec {static} ready go"):
-        line = ["sites", "--json=sites.json", "--", "sh", "-c", script]
-        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        with real.start(*line, cwd=tmp_path, **pipes) as command:
-            await_that((tmp_path / "ready").exists)
-            await_looks(command.pid)
-            (tmp_path / "go").touch()
-            _, said = command.communicate(timeout=HANG)
+    for script in (ORPHAN.format(static), f"exec {static} ready go"):
+        status, said = sites_of(real, script, tmp_path)
         words = " ".join(said.split())
         assert "our library did not serve static (it is linked statically)" in words
-        for file in ("ready", "go"):
-            (tmp_path / file).unlink()
         if "ls" in script:
-            assert command.returncode == 0
+            assert status == 0
             assert "; what was allocated there is not known." in words
         else:  # nobody wrote a report
-            assert command.returncode == 1 and said.count("\n") == 1
+            assert status == 1 and said.count("\n") == 1
     document = json.loads((tmp_path / "sites.json").read_text())
     (row,) = document["not_seen"]
     known = {"command": "static", "processes": 1, "allocator": "static", "unseen": None}
     assert row == known | {"object": os.path.realpath(static)}
     assert "Not seen: our library did not serve static" in " ".join(document["words"])
     assert document["longest_gap_seconds"] > 0
+
+
+def test_what_nobody_may_look_at_is_named(real: Command, tmp_path: Path) -> None:
+    """A program that only may be executed is not dumpable. Root may read it, unless it gives up
+    that right."""
+    rights = "-sys_ptrace,-dac_override,-dac_read_search"
+    before = ["setpriv", "--bounding-set", rights] if os.geteuid() == 0 else []
+    static = static_that_lingers(tmp_path)
+    static.chmod(0o111)
+    status, said = sites_of(real, ORPHAN.format(static), tmp_path, before)
+    if status != 0 and "ermission denied" in said:
+        pytest.skip("without its rights root may not read this tree")
+    assert "whether our library served static (it may not be read: " in " ".join(said.split())
+    (row,) = json.loads((tmp_path / "sites.json").read_text())["not_seen"]
+    known = {"command": "static", "processes": 1, "allocator": "unknown", "object": None}
+    assert row == known | {"unseen": "private"}
 
 
 def test_how_long_nobody_looked_is_in_every_report() -> None:

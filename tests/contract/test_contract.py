@@ -733,6 +733,33 @@ def static_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
+def test_a_static_program_told_to_pass_calls_on_serves_itself(static_program: Path) -> None:
+    """A watched command's environment says so to all its programs."""
+    result = subprocess.run(
+        [str(static_program)],
+        env={"ALLOTROPE": "next"},
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    said = "allotrope: ALLOTROPE=next: static_program has no other malloc (it is linked statically)"
+    assert (result.returncode, result.stderr) == (0, f"{said}, so blocks serves it\n")
+
+
+def test_addresses_that_a_sanitizer_uses_are_no_lack_of_memory(tmp_path: Path) -> None:
+    program = tmp_path / "sanitized"
+    options = ["-fsanitize=address", "-static-libasan", "-x", "c", "-", "-o", str(program)]
+    built = subprocess.run(["gcc", *options], input=b"int main(void) { return 0; }")
+    if built.returncode != 0:
+        pytest.skip("the static address sanitizer is not installed")
+    result = Under("blocks", LIBRARY, "blocks").run([str(program)], timeout=HANG)
+    assert result.returncode == 2
+    assert our_lines(result) == [
+        "allotrope: the kernel gives no memory for a heap (sanitized has its addresses in use, as "
+        "a sanitizer's shadow does)"
+    ]
+
+
 def test_sites_of_a_static_program(static_program: Path, tmp_path: Path) -> None:
     sites = tmp_path / "sites.json"
     environment = {"ALLOTROPE_SITES": str(sites), "ALLOTROPE_SITES_RATE": "1"}

@@ -171,6 +171,23 @@ static void test_shadow_of_32_bytes_of_bits_and_none(void **state)
     assert_child_succeeds(use_no_shadow, NULL);
 }
 
+static void use_an_occupied_window(void *argument)
+{
+    (void)argument;
+    window_init(0);
+    require(!window_is_occupied());
+    require(pages_map_at((void *)window.base, PAGE_BYTES));
+    require(window_is_occupied());
+    require(window_take(WINDOW_STEP) != NULL);
+    require(!window_is_occupied());
+}
+
+static void test_what_lies_at_its_start_is_noticed_before_it_is_used(void **state)
+{
+    (void)state;
+    assert_child_succeeds(use_an_occupied_window, NULL);
+}
+
 static void take_until_refused(void *argument)
 {
     (void)argument;
@@ -196,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shadow_of_32_bytes_of_bits_and_none),
+        cmocka_unit_test(test_what_lies_at_its_start_is_noticed_before_it_is_used),
         cmocka_unit_test(test_base_is_aligned_and_the_shadow_lies_below),
         cmocka_unit_test(test_what_is_taken_adjoins_and_is_zero),
         cmocka_unit_test(test_every_unit_has_a_shadow_byte_of_its_own),

@@ -120,8 +120,8 @@ def choose_reporter(spec: str | None, command: tuple[str, ...]) -> Allocator:
 def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tuple[Leaks, int]:
     environment = environment_for(chosen, command[0], None, frames)
     with scratch_folder() as folder:
-        environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
-        with Onlooker() as onlooker:
+        environment["ALLOTROPE_SITES"] = reports = f"{folder}/%p.json"
+        with Onlooker(f"ALLOTROPE_SITES={reports}") as onlooker:
             status = run(command, environment, (onlooker.follow,))
         found = read_leaks(folder, chosen, onlooker)
     if found is None:

@@ -116,8 +116,10 @@ def sites(
     environment = environment_for(chosen, command[0], rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with scratch_folder() as folder:
-        environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
-        with Timelines(wanted=files["--html"] is not None) as timelines, Onlooker() as onlooker:
+        environment["ALLOTROPE_SITES"] = reports = f"{folder}/%p.json"
+        mark = f"ALLOTROPE_SITES={reports}"
+        timelines, onlooker = Timelines(files["--html"] is not None, mark), Onlooker(mark)
+        with timelines, onlooker:
             status = run(command, environment, (timelines.follow, onlooker.follow))
         found = read_sites(folder, chosen, onlooker)
     if found is None:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Self, Sequence
 
-from .process_tree import descendants
+from .command_tree import CommandTree
 
 FIRST_PERIOD = 0.02
 REST = 20
@@ -32,7 +32,10 @@ class Follower:
     """A thread that looks at all processes of a command again and again, as often as its allowance
     permits. For `with`, round the command's run."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "") -> None:
+        """mark: NAME=VALUE of the command's environment, by which its orphaned processes are
+        known (command_tree.py)."""
+        self.mark = mark
         self.period = FIRST_PERIOD  # seconds between two looks
         # Seconds. What begins and ends in less may never have been looked at.
         self.longest_gap = 0.0
@@ -56,12 +59,13 @@ class Follower:
         """What would make the first look a long one."""
 
     def look(self, pids: Sequence[int], seconds: float) -> None:
-        """pids: the command and those that it and its descendants have made, of which some may
-        have ended. seconds: since the first look was due."""
+        """pids: the command's processes, of which some may have ended. seconds: since the first
+        look was due."""
         raise NotImplementedError
 
     def _look_on(self, root: int) -> None:
         last = time.monotonic()
+        tree = CommandTree(root, self.mark)
         self.prepare()
         began = time.monotonic()
         allowance, rest = Allowance(), 0.0
@@ -69,6 +73,6 @@ class Follower:
             start, now = time.thread_time(), time.monotonic()
             passed, last = now - last, now
             self.longest_gap = max(self.longest_gap, passed)
-            self.look([root, *descendants(root)], now - began)
+            self.look(tree.look(), now - began)
             rest = allowance.rest_after(time.thread_time() - start, passed)
         self.longest_gap = max(self.longest_gap, time.monotonic() - last)

@@ -10,12 +10,12 @@ its parent's account, so that the difference of two readings misses nothing.
 import os
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Mapping
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # Of /proc/PID/stat, counted behind the command's name.
-STATE, PARENT, MINOR, CHILD_MINOR, MAJOR, CHILD_MAJOR = 0, 1, 7, 8, 9, 10
+STATE, PARENT, GROUP, SESSION = 0, 1, 2, 3
+MINOR, CHILD_MINOR, MAJOR, CHILD_MAJOR = 7, 8, 9, 10
 USER, SYSTEM, CHILD_USER, CHILD_SYSTEM = 11, 12, 13, 14
 STARTED = 19  # ticks since the machine's start
 CODE, STACK = 23, 25  # addresses; 0 in a process that has ended
@@ -42,18 +42,28 @@ class TreeUsage:
         )
 
 
+def children_of(pid: int) -> list[int]:
+    """Those of all its threads."""
+    found: list[int] = []
+    folder = f"/proc/{pid}/task"
+    try:
+        threads = os.listdir(folder)
+    except OSError:
+        return found
+    for thread in threads:
+        found += map(int, _read(f"{folder}/{thread}/children").split())
+    return found
+
+
 def descendants(root: int) -> list[int]:
-    """The processes that `root` and its descendants have made, root itself left out."""
+    """The processes that `root` and its descendants have made, root itself left out. One whose
+    parent has ended is another's child by now, and not among them (command_tree.py)."""
     found: list[int] = []
     waiting = [root]
     while waiting:
-        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            try:
-                pids = [int(pid) for pid in children.read_text().split()]
-            except OSError:
-                continue  # the thread has ended
-            found += pids
-            waiting += pids
+        pids = children_of(waiting.pop())
+        found += pids
+        waiting += pids
     return found
 
 
@@ -65,16 +75,21 @@ class Image:
     code: int
     stack: int
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the kernel shows the addresses to others alone: it says 1 and 0 then."""
+        return self.code <= 1
+
 
 def image_of(pid: int) -> Image | None:
     """None when the process has ended."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return Image(fields[STARTED], fields[CODE], fields[STACK]) if fields and fields[CODE] else None
 
 
 def age_seconds(pid: int) -> float:
     """How long ago the process was made. Raises ProcessLookupError when it is gone."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     if not fields:
         raise ProcessLookupError(pid)
     return time.clock_gettime(time.CLOCK_BOOTTIME) - fields[STARTED] / TICKS
@@ -87,7 +102,7 @@ def tree_usage(root: int) -> TreeUsage:
     by_process: dict[int, float] = {}
     pids = descendants(root)
     for pid in pids:
-        fields = _stat(pid)
+        fields = stat_fields(pid)
         if not fields:
             continue
         own_user, own_system = fields[USER] / TICKS, fields[SYSTEM] / TICKS
@@ -103,7 +118,7 @@ def tree_usage(root: int) -> TreeUsage:
         system += own_system + fields[CHILD_SYSTEM] / TICKS
         minor += fields[MINOR] + fields[CHILD_MINOR]
         major += fields[MAJOR] + fields[CHILD_MAJOR]
-    fields = _stat(root)
+    fields = stat_fields(root)
     if fields:
         user += fields[CHILD_USER] / TICKS
         system += fields[CHILD_SYSTEM] / TICKS
@@ -131,14 +146,21 @@ class Window:
         return max(0.0, known - self.before.by_process.get(pid, 0.0))
 
 
-def _stat(pid: int) -> list[int]:
+def stat_fields(pid: int) -> list[int]:
     """The figures behind the name in /proc/PID/stat, the state's letter as 0; none when it has
     ended."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return [0, *map(int, fields[1:])] if fields else []
+
+
+def _read(file: str) -> bytes:
+    """Nothing when what it tells of has ended. Without pathlib: a look reads several of these for
+    each process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        with open(file, "rb", buffering=0) as opened:
+            return opened.read()
     except OSError:
-        return []
-    return [0, *(int(field) for field in text.rpartition(")")[2].split()[1:])]
+        return b""
 
 
 def cpu_clock(pid: int) -> float | None:

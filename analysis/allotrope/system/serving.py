@@ -79,16 +79,19 @@ def look(thread: int) -> Serving:
     """Who serves the process of a thread that stands still, or of one that runs. Whatever keeps us
     from seeing it (it is gone, it is not ours, it is of another kind) makes it unknown."""
     try:
+        program = f"/proc/{thread}/exe"
+        name = os.readlink(program)
+        is_static_program = ask(program, is_static)
+        if is_static_program and not carries_ours(program):
+            return Serving("static", name, None)
         maps = Path(f"/proc/{thread}/maps").read_text(errors="replace").splitlines()
         published = find_published(thread, maps)
         allocations = _count(thread, published)
-        program = f"/proc/{thread}/exe"
-        name = os.readlink(program)
-        if ask(program, is_static):
-            if published is not None:
-                return Serving(_own_name(published), name, allocations, True)
-            # Ours without counters is there, but not ready yet.
-            return NOT_KNOWN if carries_ours(program) else Serving("static", name, None)
+        if is_static_program:
+            # Without counters ours is there, but not ready yet.
+            return (
+                Serving(_own_name(published), name, allocations, True) if published else NOT_KNOWN
+            )
         found, passed_on = _first_with_malloc(thread, name, published)
         over_ours = not passed_on and (allocations or 0) >= PASSED_ON
         passes_on = published is not None and published.allocator == PASS_THROUGH
@@ -319,6 +322,8 @@ class Watcher:
         process.command = command_of(thread)
         process.cpu_seconds = cpu_clock(pid) or 0.0
         process.serving = look(thread)
+        is_closed = not process.serving.is_known and _is_private(thread)
+        process.unseen = PRIVATE if is_closed else None
         process.counted = process.serving.allocations
         self._settle_count(process)
         if self.weighs:
@@ -331,8 +336,8 @@ class Onlooker(Follower):
     or a leak sanitizer finds its place taken. What begins and ends between two looks is not seen
     here. Of a process its last look counts, and the program that it ran then."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, mark: str = "") -> None:
+        super().__init__(mark)
         self.processes: list[Process] = []  # in the order in which they were first seen
         self.known: dict[int, tuple[Image, Process]] = {}
 
@@ -349,7 +354,7 @@ class Onlooker(Follower):
             self.processes.append(process)
         else:
             process = before[1]
-            if before[0] != image:  # it has become another program
+            if _is_other_program(process, before[0], image):
                 process.serving, process.unseen = NOT_KNOWN, None
         self.known[pid] = image, process
         if process.serving.reaches_us:
@@ -367,12 +372,24 @@ class Onlooker(Follower):
             process.command, process.unseen = command, PRIVATE
 
 
+def _is_other_program(process: Process, before: Image, image: Image) -> bool:
+    """Whether it has become one since its last look. Of a program that has closed itself to others
+    (PR_SET_DUMPABLE) the addresses tell nothing, but its name does."""
+    if image.is_hidden:
+        return process.command != command_of(process.pid)
+    return before != image
+
+
 def _is_private(pid: int) -> bool:
-    """Whether the kernel shows it as another user's: that of a setuid program is root's."""
+    """Whether its memory is not for us to read. The owner of /proc/PID does not tell: of a program
+    that is not dumpable that is still who runs it."""
     try:
-        return os.stat(f"/proc/{pid}").st_uid != os.geteuid()
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+    except PermissionError:
+        return True
     except OSError:
-        return False
+        pass  # it has ended
+    return False
 
 
 def weigh(thread: int) -> tuple[int, int]:

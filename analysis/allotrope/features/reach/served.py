@@ -25,13 +25,15 @@ NO_ACCOUNT = "it did not serve the process that used most CPU"
 # Seconds between two looks at a command's processes from which on a report tells of it. Usual are
 # some hundredths, and a loaded machine stretches them.
 NOTICEABLE_GAP = 0.5
+# Looks miss what begins and ends between two of them.
+AT_LEAST = "at least "
 NO_PTRACE = "for the kernel allows no ptrace"
 WORDS = {"own": "its own malloc", "static": "its own (static)", "unknown": "unknown"}
 # Why nobody looked at a process, or at its end.
 UNSEEN = {
     KILLED: "it was killed, and gone before it was looked at",
     OUTLIVES: "it still ran when the command had ended",
-    PRIVATE: "it is another user's, or setuid",
+    PRIVATE: "it may not be read: it is another user's, setuid or not dumpable, or Yama forbids it",
 }
 # Of a row, what is known of processes that our library does not hear of.
 NOT_SEEN = ("command", "processes", "allocator", "object", "unseen")
@@ -276,15 +278,16 @@ def strangers_of(served: Mapping[str, Any]) -> str:
     return _name_all(strangers) if strangers else ""
 
 
-def _name_all(strangers: Sequence[Mapping[str, Any]]) -> str:
-    named = [_stranger(row) for row in strangers[:MOST_NAMED]]
+def _name_all(strangers: Sequence[Mapping[str, Any]], least: str = "") -> str:
+    named = [_stranger(row, least) for row in strangers[:MOST_NAMED]]
     if len(strangers) > MOST_NAMED:
         named.append(f"{len(strangers) - MOST_NAMED} more commands")
     return enumerate_names(named)
 
 
-def _stranger(row: Mapping[str, Any]) -> str:
-    count = "" if row["processes"] == 1 else f", {row['processes']} processes"
+def _stranger(row: Mapping[str, Any], least: str = "") -> str:
+    """least: stands before the number of processes, where there may be more."""
+    count = "" if row["processes"] == 1 else f", {least}{row['processes']} processes"
     return f"{row['command']} ({_who_did(row)}{count})"
 
 
@@ -303,8 +306,8 @@ def not_seen(
     processes: Sequence[Process], allocator: Allocator, heard_of: Collection[int]
 ) -> list[dict[str, Any]]:
     """Of the processes of a run, which an Onlooker saw, those whose calls do not come to our
-    library, alike ones in a row, most CPU first. heard_of: the ids of those whose reports tell of
-    calls: a malloc of the program's own may pass some on."""
+    library, or of which nobody may know it, alike ones in a row, most CPU first. heard_of: the ids
+    of those whose reports tell of calls: a malloc of the program's own may pass some on."""
     strangers = [
         one
         for one in processes
@@ -336,7 +339,11 @@ class NotSeen:
     def clauses(self) -> list[str]:
         if self.rows is None:
             return ["/proc is not mounted, so nobody could see whom our library did not serve"]
-        found = [f"our library did not serve {_name_all(self.rows)}"] if self.rows else []
+        found = []
+        if known := self._rows(unseen=False):
+            found.append(f"our library did not serve {_name_all(known, AT_LEAST)}")
+        if unseen := self._rows(unseen=True):
+            found.append(f"whether our library served {_name_all(unseen, AT_LEAST)} is not known")
         if self.longest_gap >= NOTICEABLE_GAP:
             found.append(
                 f"{self.longest_gap:.1f} s passed between two looks at the command's processes, so "
@@ -344,10 +351,14 @@ class NotSeen:
             )
         return found
 
+    def _rows(self, unseen: bool) -> list[Mapping[str, Any]]:
+        """Those of whom it is known who served them, or those at whom nobody might look."""
+        return [row for row in self.rows or () if (row["unseen"] is not None) == unseen]
+
     def sentences(self, what: str) -> list[Sentence]:
         """what: of what the report does not tell where our library did not serve."""
         clauses = self.clauses()
-        if self.rows or self.rows is None:
+        if self.rows is None or self._rows(unseen=False):
             clauses[0] += f"; {what} is not known"
         return [Sentence("note", "Not seen", f"{clause}.") for clause in clauses]
 

@@ -41,8 +41,8 @@ class Part:
 class Timelines(Follower):
     """The timelines of all processes of a command. Nothing happens unless wanted."""
 
-    def __init__(self, wanted: bool) -> None:
-        super().__init__()
+    def __init__(self, wanted: bool, mark: str = "") -> None:
+        super().__init__(mark)
         self.wanted = wanted
         self.found: dict[int, Timeline] = {}
         self.tables: dict[int, SiteTable] = {}
