@@ -407,6 +407,7 @@ def test_the_paper_is_beside_each_table_of_domain_allocators() -> None:
     results.programs = [program("ghostscript"), program("cfrac", "unoptimised")]
     for sheet in all_tables(results):
         if sheet.name in ("table-5", "table-6"):
+            assert ("Figure 3" in sheet.title) is (sheet.name == "table-5")  # its picture alone
             names = [row[0] for row in sheet.rows]
             assert names == ["ghostscript", "  in 1992", "cfrac", "  in 1992"]
             assert "1.00" not in " ".join(sheet.rows[0])
