@@ -590,7 +590,7 @@ def _survival(evidence: Evidence) -> Iterator[Claim]:
         "10a",
         "Fewer than 10% of objects outlive 100,000 cycles (yacr excepted).",
         "Figure 8, section 6.1",
-        "age in instructions; of programs that allocate much",
+        "age in instructions, as the paper counts it; of programs that allocate much",
         _each(
             evidence,
             paper.SURVIVORS,
