@@ -349,14 +349,52 @@ def test_what_falls_short_of_a_claim_up_to_so_much_holds_in_part() -> None:
 
 
 def test_what_differs_little_between_two_recordings_decides_nothing() -> None:
+    both_forms = {f"optimised {BSD}": 1000, f"unoptimised {BSD}": 1000}
     for faults, verdict in ((1015, "not decided"), (985, "not decided"), (1025, "holds")):
-        world = AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: faults})
+        world = AS_CLAIMED.but(faults={**AS_CLAIMED.faults, **both_forms, COLLECTOR: faults})
         assert verdict_in(world, "7a").verdict == verdict
         assert verdict_in(world, "7c").verdict == verdict
     assert (
         "2% of one layout"
         in verdict_in(AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: 1015}), "7a").figures()
     )
+
+
+class Busier(World):
+    """Twice the references under the collector, and what is not simulated."""
+
+    gone = ""
+
+    def replacement_faults(
+        self, name: str, form: str, spec: str, memory: int, page_size: int = 4096
+    ) -> int | None:
+        if self.key(form, spec) == self.gone:
+            return None
+        return super().replacement_faults(name, form, spec, memory, page_size)
+
+    def references(self, name: str, form: str, spec: str) -> int | None:
+        return 2 * 10**6 if spec == COLLECTOR else 10**6
+
+
+def test_page_faults_over_memory_are_rates_and_held_against_both_forms() -> None:
+    def in_gawk(optimised: int, unoptimised: int, collected: int, gone: str = "") -> Verdict:
+        faults = {f"optimised {BSD}": optimised, f"unoptimised {BSD}": unoptimised}
+        world = Busier(
+            claimed_seconds,
+            claimed_heap,
+            {**AS_CLAIMED.faults, **faults, COLLECTOR: collected},
+            AS_CLAIMED.misses,
+            **AS_CLAIMED.other,
+        )
+        world.gone = gone
+        return verdict_in(world, "7c").verdict
+
+    assert in_gawk(1000, 1000, 2100) == Verdict.HOLDS
+    assert in_gawk(1000, 1000, 1500) == Verdict.FAILS  # more faults, a lower rate
+    assert in_gawk(1000, 1300, 2400) == Verdict.FAILS  # "than either BSD algorithm"
+    assert in_gawk(0, 0, 2100) == Verdict.HOLDS
+    # What was not simulated is no memory without faults.
+    assert in_gawk(1000, 1000, 2100, f"optimised {BSD}") == Verdict.NOT_MEASURED
 
 
 @pytest.mark.parametrize(

@@ -439,19 +439,33 @@ def _of_one_layout(about: str, ratio: float | None, wanted: Range, floor: float)
     return Part(about, ratio, wanted, undecided=why)
 
 
-def _over_memories(evidence: Evidence, pair: Pair, base: Pair, wanted: Range) -> list[Part]:
-    """gawk at each memory size at which the base still replaces pages; Figure 5 is of gawk."""
+def _fault_rate(evidence: Evidence, pair: Pair, memory: int) -> float | None:
+    """gawk's faults per reference, which Figure 5 has; Figure 4 has their number."""
+    faults = evidence.replacement_faults("gawk", *pair, memory)
+    references = evidence.references("gawk", *pair)
+    return faults / references if faults is not None and references else None
+
+
+def _highest(rates: Sequence[float | None]) -> float | None:
+    """One that is missing may be it."""
+    known = [one for one in rates if one is not None]
+    return max(known) if len(known) == len(rates) else None
+
+
+def _over_memories(
+    evidence: Evidence, pair: Pair, bases: Sequence[Pair], wanted: Range
+) -> list[Part]:
+    """gawk at each memory size at which pages are still replaced, to the highest of the bases;
+    Figure 5 is of gawk."""
     parts = []
-    references = evidence.references("gawk", *base)
     for memory in MEMORIES:
-        faults = evidence.replacement_faults("gawk", *base, memory)
-        others = evidence.replacement_faults("gawk", *pair, memory)
-        # Less than one fault in a million references in both: a memory that holds the program.
-        if references and faults is not None and others is not None:
-            if max(faults, others) * 1e6 < references:
-                continue
-        ratio = _fault_ratio(evidence, "gawk", pair, base, memory)
-        if others and not faults:
+        rate = _fault_rate(evidence, pair, memory)
+        base = _highest([_fault_rate(evidence, one, memory) for one in bases])
+        # Less than one fault in a million references in all: a memory that holds the program.
+        if rate is not None and base is not None and max(rate, base) * 1e6 < 1:
+            continue
+        ratio = _quotient(rate, base)
+        if rate and base == 0:
             ratio = math.inf  # faults where the other has none
         parts.append(
             _of_one_layout(f"gawk, {memory >> 10} KiB", ratio, wanted, FAULTS_FLOOR)
@@ -487,19 +501,22 @@ def _page_faults(evidence: Evidence) -> Iterator[Claim]:
     )
     yield Claim(
         "7b",
-        "In gawk unoptimised BSD has slightly more page faults than optimised, at all memory "
-        "sizes.",
+        "In gawk unoptimised BSD has a slightly higher page fault rate than optimised, at all "
+        "memory sizes.",
         "Figure 5, section 5.3",
-        "quotient of replacement faults at each power of two; 1 to 2 taken as slightly more",
-        _over_memories(evidence, UNOPTIMISED_BSD, OPTIMISED_BSD, paper.SLIGHTLY_MORE),
+        "quotient of replacement faults per reference at each power of two; 1 to 2 taken as "
+        "slightly higher",
+        _over_memories(evidence, UNOPTIMISED_BSD, [OPTIMISED_BSD], paper.SLIGHTLY_MORE),
     )
     yield Claim(
         "7c",
-        "gawk has substantially more page faults under the collector than under BSD, up to 2 MB.",
+        "gawk's page fault rate is substantially higher under the collector than under BSD, in "
+        "either form, up to 2 MB.",
         "Figure 5, section 5.3",
-        "quotient of replacement faults at each power of two up to 2 MiB at which either has one "
-        "in a million references",
-        _over_memories(evidence, COLLECTED, OPTIMISED_BSD, MORE),
+        "quotient of replacement faults per reference, to the higher of the two, at each power of "
+        "two up to 2 MiB at which any has one in a million references; any more taken as "
+        "substantial",
+        _over_memories(evidence, COLLECTED, [OPTIMISED_BSD, UNOPTIMISED_BSD], MORE),
     )
 
 
