@@ -31,9 +31,9 @@ CONTRADICTIONS = {
     "1c": {"gawk": 0.387},  # "up to 30%"; Table 2
     "5b": {"cfrac": 1.025, "ghostscript": 1.277, "yacr": 1.083},  # "consistently the fastest"
     "5d": {"espresso": 1.055, "yacr": 1.011},  # "showed the best memory performance"
-    "6c": {"ghostscript, Knuth": 1.289},  # "little effect"; Table 6
+    "6c": {"ghostscript, Knuth": 1.289},  # "little (and sometimes negative) effect"; Table 6
 }
-# What it shows in pictures, without a value.
+# What it shows in pictures, says in a sentence (9) or predicts (11), without a value.
 # Of 12 CPU time and heaps are printed: its verdict hangs on pictures.
 HALF_PRINTED = {"12"}
 PICTURES = {"7a", "7b", "7c", "7d", "8a", "8b", "9a", "9b", "10a", "11"}

@@ -141,7 +141,7 @@ PERL_SURVIVORS_AT_10_000 = 0.5  # Figure 8, "approximately"
 SURVIVORS_AT_100_000 = 0.10  # Figure 8, "in all cases except" yacr: fewer
 MEMORY_1992 = 2 << 20  # Figure 4
 CACHE_1992 = 128 << 10  # Figure 6
-EXCEPT_YACR = ("yacr",)  # its programmer frees nothing
+EXCEPT_YACR = ("yacr",)  # section 4: it "seldom called free"
 EXCEPT_MISSES = ("ghostscript", "yacr")  # section 5.3
 
 
@@ -167,7 +167,7 @@ def numbers() -> list[float]:
 
 MALLOC_SHARE = Range(0.23, 0.38, 0.01, "more")  # section 4, of Table 2
 MALLOC_SHARE_SUMMARY = Range(-math.inf, 0.30, 0.01)  # section 6
-COLLECTOR_CPU = Range(0.70, 1.27, 0.01, "less")  # Table 3, to optimised SunOS
+COLLECTOR_CPU = Range(0.70, 1.27, 0.01, "less")  # Table 3, least and most, to optimised SunOS
 CFRAC_GAIN = Range(0.75, 0.85, 0.0, "less")  # section 5.1: "about 20%"
 COLLECTOR_MEMORY = Range(1.30, 2.50, 0.10, "more")  # section 6, to the best explicit allocator
 YACR_MEMORY = Range(0.79, 0.79, 0.01, "less")  # Table 4, to SunOS
