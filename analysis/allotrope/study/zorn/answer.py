@@ -347,8 +347,8 @@ def limits(results: Results) -> list[str]:
     if roots := _roots(results):
         found.append(roots)
     found += [
-        "cfrac and yacr are written anew; the others are today's versions. ghostscript has "
-        "no switch for its own allocators.",
+        "cfrac and yacr are written anew, espresso is the paper's 2.3, the others are of today. "
+        "ghostscript has no switch for its own allocators.",
         "Blocks are aligned to 16 bytes, not 8, and words have 8 bytes: headers and rounding cost "
         "more than on a SPARC of 1992.",
         "Here memory is the heap's "
