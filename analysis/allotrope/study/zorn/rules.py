@@ -598,7 +598,7 @@ def _headers(evidence: Evidence) -> Iterator[Claim]:
 
     yield Claim(
         "9b",
-        "They conflict where page-aligned headers meet (ghostscript and yacr excepted).",
+        "Its misses fall where they meet, at the starts of pages (ghostscript and yacr excepted).",
         "section 5.3",
         "share of misses in the sets of the first 64 bytes of a page, the collector's to BSD's; "
         "from 2 on taken",
