@@ -19,7 +19,7 @@ from allotrope.study.zorn.results import Results
 from allotrope.study.zorn.rules import all_claims
 from allotrope.study.zorn.tables import all_tables
 from made_up_study import whole_study
-from test_rules import AS_CLAIMED, OPPOSITE, World, collected, lacking
+from test_rules import AS_CLAIMED, OPPOSITE, PICTURES, World, collected, lacking
 
 NOTHING = Results([], {"quick": False, "rounds": 30})
 
@@ -144,6 +144,7 @@ def test_limits_count_rounds_failures_and_what_is_missing() -> None:
     said = " ".join(limits(whole))
     assert said.startswith("30 rounds; the machine's load was 0.5 (median; at most 0.5).")
     assert "No run failed." in said and "missing" not in said and "wanted" not in said
+    assert f"no values to hold {len(PICTURES)} claims, and parts of claim 12" in said
     for each in whole.rounds["gawk"][5:8]:
         each[f"collected {COLLECTOR}"] = {"failure": "not done after 60 s", "load": 9.0}
     whole.rounds["cfrac"] = whole.rounds["cfrac"][:28]

@@ -172,6 +172,8 @@ CFRAC_GAIN = Range(0.75, 0.85, 0.0, "less")  # section 5.1: "about 20%"
 COLLECTOR_MEMORY = Range(1.30, 2.50, 0.10, "more")  # section 6, to the best explicit allocator
 YACR_MEMORY = Range(0.79, 0.79, 0.01, "less")  # Table 4, to SunOS
 BSD_SPACE = Range(1.42, 1.42, 0.01, "more", effect=1.0)  # section 5.1, to SunOS
+BSD_BETTER = Range(0.67, 0.93, 0.01, "less")  # section 5.1: the four of Table 3, to SunOS
+BSD_WORST = Range(1.28, 1.28, 0.01, "more", effect=1.0)  # section 5.1, to SunOS
 DOMAIN_GAIN_MOST = Range(1.60, 1.60, 0.1, "more", effect=1.0)  # section 5.2
 DOMAIN_GAIN_BSD = Range(1.02, 1.07, 0.01, "less")  # section 5.2
 DOMAIN_MEMORY = Range(-math.inf, 1.10)  # section 5.2: "little (and sometimes negative)"
