@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 import pytest
+from allotrope.study.sheets import Sheet
 from allotrope.study.zorn import paper
 from allotrope.study.zorn.answer import QUESTIONS, Answer, answers, limits, reconciliation
 from allotrope.study.zorn.cautions import of_timed, of_traced
@@ -167,6 +168,16 @@ def test_a_loaded_machine_is_not_called_quiet() -> None:
     assert "a quiet machine were wanted" in limits(loaded)[0]
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that reads a report's words alone does not wait for its pictures."""
+    monkeypatch.setattr("allotrope.study.zorn.figures._panels", lambda *_, **__: "")
+    monkeypatch.setattr("allotrope.study.zorn.figures._dots", lambda *_, **__: "")
+    chart = Sheet("claims", "", "", [], svg="")
+    monkeypatch.setattr("allotrope.study.zorn.report.claims_chart", lambda *_: chart)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_one_layout_is_said_where_faults_and_misses_are() -> None:
     report = make_report(whole_study())
     assert any("of one layout of memory, without interval" in one for one in report.limits)
