@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 import pytest
-from allotrope.study.sheets import Sheet
 from allotrope.study.zorn import paper
 from allotrope.study.zorn.answer import QUESTIONS, Answer, answers, limits, reconciliation
 from allotrope.study.zorn.cautions import of_timed, of_traced
@@ -19,7 +18,7 @@ from allotrope.study.zorn.report import make_report
 from allotrope.study.zorn.results import Results
 from allotrope.study.zorn.rules import all_claims
 from allotrope.study.zorn.tables import all_tables
-from made_up_study import whole_study
+from made_up_study import undrawn, whole_study  # noqa: F401
 from test_rules import AS_CLAIMED, OPPOSITE, PICTURES, World, collected, lacking
 
 NOTHING = Results([], {"quick": False, "rounds": 30})
@@ -166,15 +165,6 @@ def test_a_loaded_machine_is_not_called_quiet() -> None:
             for run in each.values():
                 run["load"] = 8.0
     assert "a quiet machine were wanted" in limits(loaded)[0]
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that reads a report's words alone does not wait for its pictures."""
-    monkeypatch.setattr("allotrope.study.zorn.figures._panels", lambda *_, **__: "")
-    monkeypatch.setattr("allotrope.study.zorn.figures._dots", lambda *_, **__: "")
-    chart = Sheet("claims", "", "", [], svg="")
-    monkeypatch.setattr("allotrope.study.zorn.report.claims_chart", lambda *_: chart)
 
 
 @pytest.mark.usefixtures("undrawn")
