@@ -26,7 +26,7 @@ SHORT = {
     "6d": "BSD without, to SunOS with",
     "6e": "its heap, average",
     "6f": "harm in ghostscript",
-    "6g": "their gain under SunOS's",
+    "6g": "their gain, SunOS's to the next",
     "13": "choice over tuning",
     "14": "their gain in page faults",
     "7a": "collector's page faults",
