@@ -7,6 +7,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+from allotrope.study.sheets import Sheet
 from allotrope.study.zorn.plan import FACTORS, Configuration, Extent
 from allotrope.study.zorn.programs import Program, read_programs
 from allotrope.study.zorn.results import Results
@@ -21,6 +23,15 @@ MACHINE = {
     "libc": "glibc 2.36",
     "transparent_huge_pages": "madvise",
 }
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that reads a report's words alone does not wait for its pictures."""
+    chart = Sheet("claims", "", "", [], svg="")
+    monkeypatch.setattr("allotrope.study.zorn.report.claims_chart", lambda *_: chart)
+    for draw in ("_dots", "_panels"):
+        monkeypatch.setattr(f"allotrope.study.zorn.figures.{draw}", lambda *_, **__: "")
 
 
 def whole_study(seed: int = 1992) -> Results:

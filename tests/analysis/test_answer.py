@@ -18,8 +18,8 @@ from allotrope.study.zorn.report import make_report
 from allotrope.study.zorn.results import Results
 from allotrope.study.zorn.rules import all_claims
 from allotrope.study.zorn.tables import all_tables
-from made_up_study import whole_study
-from test_rules import AS_CLAIMED, OPPOSITE, World, collected, lacking
+from made_up_study import undrawn, whole_study  # noqa: F401
+from test_rules import AS_CLAIMED, OPPOSITE, PICTURES, World, collected, lacking
 
 NOTHING = Results([], {"quick": False, "rounds": 30})
 
@@ -144,6 +144,7 @@ def test_limits_count_rounds_failures_and_what_is_missing() -> None:
     said = " ".join(limits(whole))
     assert said.startswith("30 rounds; the machine's load was 0.5 (median; at most 0.5).")
     assert "No run failed." in said and "missing" not in said and "wanted" not in said
+    assert f"no values to hold {len(PICTURES)} claims, and parts of claim 12" in said
     for each in whole.rounds["gawk"][5:8]:
         each[f"collected {COLLECTOR}"] = {"failure": "not done after 60 s", "load": 9.0}
     whole.rounds["cfrac"] = whole.rounds["cfrac"][:28]
@@ -166,6 +167,7 @@ def test_a_loaded_machine_is_not_called_quiet() -> None:
     assert "a quiet machine were wanted" in limits(loaded)[0]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_layout_is_said_where_faults_and_misses_are() -> None:
     report = make_report(whole_study())
     assert any("of one layout of memory, without interval" in one for one in report.limits)

@@ -23,6 +23,7 @@ from allotrope.study.zorn.paper import BSD, COLLECTOR, GNU, KNUTH, SUNOS
 from allotrope.study.zorn.plan import GENERATIONS
 from allotrope.study.zorn.printed import Printed
 from allotrope.study.zorn.rules import SUBJECTS, all_claims
+from under import SOURCE
 
 # The paper's data through the rules
 
@@ -31,12 +32,12 @@ CONTRADICTIONS = {
     "1c": {"gawk": 0.387},  # "up to 30%"; Table 2
     "5b": {"cfrac": 1.025, "ghostscript": 1.277, "yacr": 1.083},  # "consistently the fastest"
     "5d": {"espresso": 1.055, "yacr": 1.011},  # "showed the best memory performance"
-    "6c": {"ghostscript, Knuth": 1.289},  # "little effect"; Table 6
+    "6c": {"ghostscript, Knuth": 1.289},  # "little (and sometimes negative) effect"; Table 6
 }
-# What it shows in pictures, without a value.
+# What it shows in pictures, says in a sentence (9) or predicts (11), without a value.
 # Of 12 CPU time and heaps are printed: its verdict hangs on pictures.
 HALF_PRINTED = {"12"}
-PICTURES = {"7a", "7b", "7c", "7d", "8a", "8b", "9a", "9b", "10a", "11"}
+PICTURES = {"7a", "7b", "7c", "7d", "8a", "8b", "9a", "9b", "10a", "11", "14"}
 
 
 def on_paper() -> dict[str, Claim]:
@@ -45,7 +46,7 @@ def on_paper() -> dict[str, Claim]:
 
 def test_the_papers_data_give_what_the_paper_says_or_the_contradiction_is_known() -> None:
     claims = on_paper()
-    assert len(claims) == 35
+    assert len(claims) == 39
     for number, claim in claims.items():
         if number in PICTURES:
             assert claim.verdict == Verdict.NOT_MEASURED, number
@@ -54,6 +55,15 @@ def test_the_papers_data_give_what_the_paper_says_or_the_contradiction_is_known(
         else:
             wanted = Verdict.FAILS if number in CONTRADICTIONS else Verdict.HOLDS
             assert claim.verdict == wanted, f"{number}: {claim.figures()}"
+
+
+def test_the_document_counts_the_claims() -> None:
+    verdicts = [claim.verdict for claim in on_paper().values()]
+    as_said, against = verdicts.count(Verdict.HOLDS), verdicts.count(Verdict.FAILS)
+    text = (SOURCE / "docs" / "study.md").read_text()
+    assert f"{as_said + against} of {len(verdicts)} claims can be judged so" in text
+    assert f"{as_said} come out as the paper says" in text and against == 4
+    assert "Four are refuted" in text
 
 
 def test_the_contradictions_are_the_figures_that_are_printed() -> None:
@@ -72,6 +82,11 @@ def test_the_papers_table_gives_what_other_readers_of_it_found() -> None:
     fastest = claims["5c"].parts[0].measured
     assert fastest == Estimate(3, 3, 3)
     assert claims["5e"].parts[0].measured == Estimate(4, 4, 4)
+    assert [part.measured for part in claims["5f"].parts] == [Estimate(4, 4, 4), Estimate(2, 2, 2)]
+    under_sunos = {part.about: part.measured.median for part in claims["6g"].parts}
+    assert under_sunos == pytest.approx(
+        {"cfrac": 1.276, "gawk": 1.099, "ghostscript": 1.15, "perl": 1.123}, abs=1e-3
+    )
     reversed_ = {part.about: part.measured for part in claims["4c"].parts}
     assert reversed_ == pytest.approx(
         {"yacr, to the best": 0.799, "yacr, to SunOS": 0.7907}, abs=1e-3
@@ -211,8 +226,9 @@ def claimed_seconds(name: str, form: str, spec: str) -> float:
     if name == "cfrac" and spec == COLLECTOR:
         taken = 0.5
     if form == "unoptimised":
-        gain = 1.65 if (name, spec) == ("cfrac", SUNOS) else 1.05
-        taken *= 0.9 if name == "ghostscript" else gain
+        taken *= 0.9 if name == "ghostscript" else 1.05
+        if spec == SUNOS:
+            taken *= 1.65 / 1.05 if name == "cfrac" else 1.25
     return taken
 
 
@@ -270,8 +286,17 @@ def without_gain(name: str, form: str, spec: str) -> float:
     return opposite_seconds(name, "optimised", spec) * (0.9 if form == "unoptimised" else 1)
 
 
-# Claims that OPPOSITE leaves standing, in a world of their own.
+def as_table_3(name: str, form: str, spec: str) -> float:
+    """BSD is not consistently the fastest there, as the text has it."""
+    if spec == BSD:
+        return 1.35 if paper.TABLE_3[name][BSD].ratio > 1 else 0.8
+    return claimed_seconds(name, form, spec)
+
+
+# Claims that contradict 5b, which AS_CLAIMED has, and claims that OPPOSITE leaves standing.
+TRUE_ELSEWHERE = dict.fromkeys(("5f", "5g"), AS_CLAIMED.but(as_table_3))
 ELSEWHERE = {
+    "5g": AS_CLAIMED,
     "1c": World(
         opposite_seconds,
         opposite_heap,
@@ -298,7 +323,7 @@ def verdict_in(world: World, number: str) -> Claim:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_rule_can_come_out_either_way(number: str) -> None:
-    true = verdict_in(AS_CLAIMED, number)
+    true = verdict_in(TRUE_ELSEWHERE.get(number, AS_CLAIMED), number)
     assert true.verdict == as_wanted(number), true.figures()
     false = verdict_in(ELSEWHERE.get(number, OPPOSITE), number)
     assert false.verdict == Verdict.FAILS, false.figures()
@@ -345,18 +370,86 @@ def test_what_falls_short_of_a_claim_up_to_so_much_holds_in_part() -> None:
     assert claim.verdict == Verdict.IN_PART and "below the range" in claim.figures()
 
 
+def test_gains_are_most_under_sunos_only_where_none_is_greater_and_there_is_one() -> None:
+    def in_each(sunos: float, others: float, bsd: float = 1.0) -> Claim:
+        gains = {"unoptimised": others, f"unoptimised {SUNOS}": sunos / others}
+        return verdict_in(in_time(gains | {f"perl unoptimised {BSD}": bsd}), "6g")
+
+    assert in_each(1.2, 1.1).verdict == Verdict.HOLDS
+    assert in_each(1.2, 0.8).verdict == Verdict.HOLDS
+    assert in_each(0.9, 0.8).verdict == Verdict.FAILS  # least harm is no gain
+    one = in_each(1.2, 1.1, bsd=1.2)
+    assert one.verdict == Verdict.FAILS and [part.about for part in one.against()] == ["perl"]
+
+
+def test_bsd_is_better_in_four_and_worse_in_two_and_in_no_other_numbers() -> None:
+    def faster(count: int, by: float, rest: float) -> Verdict:
+        return verdict_in(in_time(first(count, by, rest, f"optimised {BSD}")), "5f").verdict
+
+    assert faster(4, 0.9, 1.05) == Verdict.HOLDS
+    assert faster(3, 0.9, 1.05) == faster(5, 0.9, 1.05) == Verdict.FAILS
+    assert faster(4, 0.96, 1.05) == faster(4, 0.9, 0.97) == Verdict.FAILS  # not substantially
+
+
+def test_one_program_may_have_more_locality_and_one_layout_does_not_show_it() -> None:
+    def in_all(unoptimised: int) -> Verdict:
+        both = {f"optimised {BSD}": 1000, f"unoptimised {BSD}": unoptimised}
+        return verdict_in(AS_CLAIMED.but(faults={**AS_CLAIMED.faults, **both}), "14").verdict
+
+    assert in_all(1030) == Verdict.HOLDS and in_all(970) == Verdict.FAILS
+    assert in_all(1015) == in_all(985) == Verdict.NOT_DECIDED
+
+
 # One layout of memory
 
 
 def test_what_differs_little_between_two_recordings_decides_nothing() -> None:
+    both_forms = {f"optimised {BSD}": 1000, f"unoptimised {BSD}": 1000}
     for faults, verdict in ((1015, "not decided"), (985, "not decided"), (1025, "holds")):
-        world = AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: faults})
+        world = AS_CLAIMED.but(faults={**AS_CLAIMED.faults, **both_forms, COLLECTOR: faults})
         assert verdict_in(world, "7a").verdict == verdict
         assert verdict_in(world, "7c").verdict == verdict
     assert (
         "2% of one layout"
         in verdict_in(AS_CLAIMED.but(faults={**AS_CLAIMED.faults, COLLECTOR: 1015}), "7a").figures()
     )
+
+
+class Busier(World):
+    """Twice the references under the collector, and what is not simulated."""
+
+    gone = ""
+
+    def replacement_faults(
+        self, name: str, form: str, spec: str, memory: int, page_size: int = 4096
+    ) -> int | None:
+        if self.key(form, spec) == self.gone:
+            return None
+        return super().replacement_faults(name, form, spec, memory, page_size)
+
+    def references(self, name: str, form: str, spec: str) -> int | None:
+        return 2 * 10**6 if spec == COLLECTOR else 10**6
+
+
+def test_page_faults_over_memory_are_rates_and_held_against_both_forms() -> None:
+    def in_gawk(optimised: int, unoptimised: int, collected: int, gone: str = "") -> Verdict:
+        faults = {f"optimised {BSD}": optimised, f"unoptimised {BSD}": unoptimised}
+        world = Busier(
+            claimed_seconds,
+            claimed_heap,
+            {**AS_CLAIMED.faults, **faults, COLLECTOR: collected},
+            AS_CLAIMED.misses,
+            **AS_CLAIMED.other,
+        )
+        world.gone = gone
+        return verdict_in(world, "7c").verdict
+
+    assert in_gawk(1000, 1000, 2100) == Verdict.HOLDS
+    assert in_gawk(1000, 1000, 1500) == Verdict.FAILS  # more faults, a lower rate
+    assert in_gawk(1000, 1300, 2400) == Verdict.FAILS  # "than either BSD algorithm"
+    assert in_gawk(0, 0, 2100) == Verdict.HOLDS
+    # What was not simulated is no memory without faults.
+    assert in_gawk(1000, 1000, 2100, f"optimised {BSD}") == Verdict.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -410,25 +503,27 @@ class Lacking(World):
         return None if missing else super().heap_ratio(name, one, base)
 
 
-def lacking(gone: Callable[[str, str, str], bool]) -> Lacking:
-    world = Lacking(
-        claimed_seconds, claimed_heap, AS_CLAIMED.faults, AS_CLAIMED.misses, **AS_CLAIMED.other
-    )
+def lacking(
+    gone: Callable[[str, str, str], bool],
+    seconds: Callable[[str, str, str], float] = claimed_seconds,
+) -> Lacking:
+    world = Lacking(seconds, claimed_heap, AS_CLAIMED.faults, AS_CLAIMED.misses, **AS_CLAIMED.other)
     world.gone = gone
     return world
 
 
-OF_PERL = ("2a", "2b", "3", "4a", "4b", "5a", "5b", "5c", "5d", "5e", "12")
-OF_PERL += ("6a", "6b", "6c", "6d", "6e", "13")
+OF_PERL = ("2a", "2b", "3", "4a", "4b", "5a", "5b", "5c", "5d", "5e", "5f", "5g", "12")
+OF_PERL += ("6a", "6b", "6c", "6d", "6e", "6g", "13")
 
 
 @pytest.mark.parametrize("number", OF_PERL)
 def test_a_program_that_is_missing_is_named_and_refutes_nothing(number: str) -> None:
-    claim = verdict_in(lacking(lambda name, form, spec: name == "perl"), number)
+    seconds = as_table_3 if number in TRUE_ELSEWHERE else claimed_seconds
+    claim = verdict_in(lacking(lambda name, form, spec: name == "perl", seconds), number)
     assert re.search("without perl|perl[^;]* not measured", claim.figures()), claim.figures()
     assert claim.verdict in (Verdict.HOLDS, Verdict.NOT_DECIDED)
     # What the others prove by themselves needs no perl.
-    alone = ("2b", "5a", "5c", "5e", "6a", "6d", "12", "13")
+    alone = ("2b", "5a", "5c", "5e", "5g", "6a", "6d", "12", "13")
     assert (claim.verdict == Verdict.HOLDS) is (number in alone)
 
 
@@ -540,10 +635,15 @@ INSIDE = {
     "2c": in_time({COLLECTOR: 0.849}),
     "5b": in_time({f"optimised {BSD}": 0.999}),
     "5c": in_time({BSD: 0.999}),
+    "5f": in_time(first(4, 0.939, 1.001, f"optimised {BSD}")),
+    "5g": in_time(first(1, 1.276, 0.9, f"optimised {BSD}")),
+    "5g, a little": in_time({BSD: 1.001}),
     "6a": in_time({"unoptimised": 1.551}),
     "6b": in_time({"unoptimised": 1.079}),
     "6d": in_time({f"unoptimised {BSD}": 0.809}),
     "6f": in_time({"ghostscript unoptimised": 0.999}),
+    "6g": in_time({"unoptimised": 1.05, f"unoptimised {SUNOS}": 1.001}),
+    "6g, no gain elsewhere": in_time({f"unoptimised {SUNOS}": 1.001}),
     "12, CPU time": collected(1.279, 3.0, 20, 5),
     "12, misses": collected(1.2, 3.0, 20, 1.23),
     "12, faults": collected(1.2, 3.0, 1.21, 5),
@@ -557,10 +657,18 @@ OUTSIDE = {
     "2c": in_time({COLLECTOR: 0.75, f"optimised {SUNOS}": 0.881}),
     "5b": in_time(first(5, 0.8, 1.001, f"optimised {BSD}")),
     "5c": in_time(first(2, 0.8, 1.001, f"optimised {BSD}")),
+    "5f": in_time(first(4, 0.9, 0.999, f"optimised {BSD}")),
+    "5f, five": in_time(first(5, 0.939, 1.1, f"optimised {BSD}")),
+    "5f, three": in_time(
+        first(3, 0.9, 1.1, f"optimised {BSD}") | {f"ghostscript optimised {BSD}": 0.941}
+    ),
+    "5g": in_time({BSD: 1.274}),
     "6a": in_time({"unoptimised": 1.549}),
     "6b": in_time({"perl unoptimised": 1.081}),
     "6d": in_time({f"unoptimised {BSD}": 0.811}),
     "6f": in_time({"ghostscript unoptimised": 1.001}),
+    "6g": in_time({"unoptimised": 1.2, f"perl unoptimised {BSD}": 1.001}),
+    "6g, no gain": in_time({"unoptimised": 0.9, f"unoptimised {SUNOS}": 1.11}),
     "12, CPU time": collected(1.281, 3.0, 20, 5),
     "12, heap": collected(1.2, 1.199, 20, 5),
     "12, misses": collected(1.2, 3.0, 20, 1.17),
@@ -588,7 +696,7 @@ def test_a_false_claim_is_seldom_supported_by_noise(number: str) -> None:
     assert share_of(Verdict.HOLDS, OUTSIDE[number], number) <= FALSE
 
 
-@pytest.mark.parametrize("number", ["2a", "2b", "6a", "13"])
+@pytest.mark.parametrize("number", ["2a", "2b", "5f", "6a", "6g", "13"])
 def test_few_rounds_decide_falsely_no_more_often(number: str) -> None:
     for rounds in (7, 10):
         assert share_of(Verdict.FAILS, INSIDE[number], number, rounds) <= FALSE
@@ -598,7 +706,8 @@ def test_few_rounds_decide_falsely_no_more_often(number: str) -> None:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_what_is_clearly_so_or_not_is_found_in_noise(number: str) -> None:
     """The worlds of before, of which a few are near a bound."""
-    worlds = {as_wanted(number): AS_CLAIMED, Verdict.FAILS: ELSEWHERE.get(number, OPPOSITE)}
+    true, false = TRUE_ELSEWHERE.get(number, AS_CLAIMED), ELSEWHERE.get(number, OPPOSITE)
+    worlds = {as_wanted(number): true, Verdict.FAILS: false}
     for wanted, world in worlds.items():
         found = [verdict_in(world.noisy(seed, spread=0.01), number).verdict for seed in range(40)]
         assert found.count(wanted) >= 36, (number, wanted)

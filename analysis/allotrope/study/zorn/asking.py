@@ -41,6 +41,15 @@ class Figure:
         one = self.value
         return Figure(Estimate(1 / one.median, 1 / one.high, 1 / one.low), self.few)
 
+    def over(self, other: "Figure") -> "Figure":
+        """Where both intervals hold the truth, so does the quotient's."""
+        one, base = self.value, other.value
+        ends = one.low / base.high, one.high / base.low
+        return Figure(Estimate(one.median / base.median, *ends), max(self.few, other.few))
+
+
+SAME = Figure(Estimate(1, 1, 1))  # a ratio of 1 that nobody measured
+
 
 def confidence_of(figures: int) -> float:
     """Of each of so many."""

@@ -421,8 +421,8 @@ def faults_figure(results: Results) -> Sheet:
         "Replacement faults (LRU, pages of 4 KiB) as a ratio to BSD's, at one memory size for all "
         "programs: the power of two at which most still replace pages, and BSD and the "
         "collector differ most. Grey: the paper's one to "
-        "two orders of magnitude for the collector. The table: replacement faults there, and in "
-        "brackets how many that is in a million references. "
+        "two orders of magnitude for the collector. The table: their number, and in brackets that "
+        "in a million references. "
         f"{cautions.of_traced(results)}",
         records,
         ["program", *map(label, shown)] if rows else [],
@@ -474,8 +474,8 @@ def fault_curves(results: Results) -> Sheet:
     return Sheet(
         "figure-5",
         "Figure 5: page faults over every memory size",
-        "Replacement faults, LRU, pages of 4 KiB; a line ends where nothing is replaced "
-        f"any more. The vertical line is the paper's 2 MB. {cautions.AS_BEFORE}",
+        "Replacement faults, LRU, pages of 4 KiB; a line ends where nothing is replaced. "
+        f"The vertical line is the paper's 2 MB. {cautions.AS_BEFORE}",
         records,
         svg=svg,
     )
@@ -590,8 +590,9 @@ def survival_figure(results: Results) -> Sheet:
         "figure-8",
         "Figure 8: how long objects live",
         "Objects that reach an age, counted in instructions and in bytes allocated "
-        "meanwhile; realloc continues a life, what is never freed survives. Cross: the "
-        "paper's, by its clock of cycles.",
+        "meanwhile; realloc continues a life, what is never freed survives. Cross: the paper's "
+        "perl, and the 10% that its others stay below (of five programs; its cycles are "
+        "instructions).",
         records,
         svg=svg,
     )

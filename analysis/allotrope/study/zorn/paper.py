@@ -141,7 +141,7 @@ PERL_SURVIVORS_AT_10_000 = 0.5  # Figure 8, "approximately"
 SURVIVORS_AT_100_000 = 0.10  # Figure 8, "in all cases except" yacr: fewer
 MEMORY_1992 = 2 << 20  # Figure 4
 CACHE_1992 = 128 << 10  # Figure 6
-EXCEPT_YACR = ("yacr",)  # its programmer frees nothing
+EXCEPT_YACR = ("yacr",)  # section 4: it "seldom called free"
 EXCEPT_MISSES = ("ghostscript", "yacr")  # section 5.3
 
 
@@ -167,18 +167,20 @@ def numbers() -> list[float]:
 
 MALLOC_SHARE = Range(0.23, 0.38, 0.01, "more")  # section 4, of Table 2
 MALLOC_SHARE_SUMMARY = Range(-math.inf, 0.30, 0.01)  # section 6
-COLLECTOR_CPU = Range(0.70, 1.27, 0.01, "less")  # Table 3, to optimised SunOS
+COLLECTOR_CPU = Range(0.70, 1.27, 0.01, "less")  # Table 3, least and most, to optimised SunOS
 CFRAC_GAIN = Range(0.75, 0.85, 0.0, "less")  # section 5.1: "about 20%"
 COLLECTOR_MEMORY = Range(1.30, 2.50, 0.10, "more")  # section 6, to the best explicit allocator
 YACR_MEMORY = Range(0.79, 0.79, 0.01, "less")  # Table 4, to SunOS
 BSD_SPACE = Range(1.42, 1.42, 0.01, "more", effect=1.0)  # section 5.1, to SunOS
+BSD_BETTER = Range(0.67, 0.93, 0.01, "less")  # section 5.1: the four of Table 3, to SunOS
+BSD_WORST = Range(1.28, 1.28, 0.01, "more", effect=1.0)  # section 5.1, to SunOS
 DOMAIN_GAIN_MOST = Range(1.60, 1.60, 0.1, "more", effect=1.0)  # section 5.2
 DOMAIN_GAIN_BSD = Range(1.02, 1.07, 0.01, "less")  # section 5.2
 DOMAIN_MEMORY = Range(-math.inf, 1.10)  # section 5.2: "little (and sometimes negative)"
 UNOPTIMISED_BSD_CPU = Range(0.80, 0.80, 0.01, "less")  # section 5.2: "sometimes ... 20%"
 UNOPTIMISED_BSD_SPACE = Range(1.05, 1.15, 0.0, "less")  # section 5.2: "an average 10%"
 COLLECTOR_FAULTS = Range(10, 100, 0.0, "more")  # section 5.3, to BSD's
-SLIGHTLY_MORE = Range(1, 2)  # section 5.3: unoptimised BSD's faults to optimised BSD's
+SLIGHTLY_MORE = Range(1, 2)  # section 5.3: unoptimised BSD's fault rate to optimised BSD's
 COLLECTOR_MISSES = Range(3, 10, 1, "more")  # section 5.3, to BSD's
 STILL_HIGH = Range(2, math.inf)  # section 5.3: "relatively high"
 GHOSTSCRIPT_MISSES = Range(GHOSTSCRIPT_MISS_RATE, GHOSTSCRIPT_MISS_RATE, 0.001, "more")

@@ -329,8 +329,10 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
     title = "Heap of today's allocators" if beyond else "Table 4 / Figure 2: heap"
     caption = (
         "The heap's high-water mark, the allocator's own data included, as a ratio to "
-        "SunOS's algorithm. Foreign allocators give no such account. In 1992: ratio and "
-        "kilobytes."
+        "SunOS's algorithm. "
+    )
+    caption += (
+        "Foreign allocators give no such account." if beyond else "In 1992: ratio and kilobytes."
     )
     return _grid(
         results,
@@ -564,14 +566,14 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
         if program.name in paper.OWN_ALLOCATOR:
             told = [printed(program.name, spec) for _, spec in pairs]
             rows.append(["  in 1992", *("" if one is None else f"{one:.2f}" for one in told)])
-    number = name[-1]
+    number = "5 / Figure 3" if name == "table-5" else "6"  # the paper draws no picture of Table 6
     return Sheet(
         name,
-        f"Table {number} / Figure 3: domain-specific allocators, {what}",
+        f"Table {number}: domain-specific allocators, {what}",
         f"{what[0].upper()}{what[1:]} without the program's own allocator over that with "
         "it: above 1 the program's own gains. Debian's ghostscript has no switch."
         + (
-            " Of python3, php and the like peak resident memory is compared: their own allocators "
+            " Of python3, php and the like it is peak resident memory: their own allocators "
             "map pools beside the heap."
             if ratio is None
             else ""
