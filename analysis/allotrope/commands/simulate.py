@@ -133,6 +133,7 @@ def caches(trace: str, files: Files, **options: Any) -> int:
     allotrope simulate caches --shape zen5-l1d --lines run.alt
     allotrope simulate caches --thread 1,2 --function 'hash_*' --shape zen5-l1d run.alt
     allotrope simulate caches --block 16:4,64:8 --shape zen5-l1d --html page.html run.alt
+    allotrope simulate caches --cluster local:2 run.alt
     allotrope record -o - -- ./program 2>/dev/null | allotrope simulate caches -
     """
     return simulated("caches", trace, options, files, cache_rows, show_caches)
