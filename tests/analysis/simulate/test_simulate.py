@@ -623,6 +623,25 @@ def test_jobs_change_no_byte(threaded_trace: Path, jobs: str, options: list[str]
     assert joined(threaded_trace, jobs, *options) == serial
 
 
+def test_parts_that_are_not_whole_give_no_result(threaded_trace: Path, tmp_path: Path) -> None:
+    words, file = [*PAGES, "--jobs", "2", str(threaded_trace)], tmp_path / "parts"
+    parts = [
+        subprocess.run([*words, "--part", part], capture_output=True, check=True).stdout
+        for part in ("0", "1")
+    ]
+    for harmed in (parts[:1], parts[::-1], [parts[0], parts[0]], [parts[0], parts[1][:-8]], []):
+        file.write_bytes(b"".join(harmed))
+        done = subprocess.run([*words, "--join", str(file)], capture_output=True)
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert re.fullmatch(rb"allotrope-simulate: .*a part is (missing|cut)[^\n]*\n", done.stderr)
+
+
+@pytest.mark.parametrize("words", [["--part", "0"], ["--jobs", "2", "--part", "2"], ["--plan"]])
+def test_parts_are_those_of_jobs(threaded_trace: Path, words: list[str]) -> None:
+    done = subprocess.run([*PAGES, *words, str(threaded_trace)], capture_output=True)
+    assert done.returncode == 2 and b"need --jobs=N, and K is less than N" in done.stderr
+
+
 CACHE_WORDS = [
     ["caches"],
     ["caches", "--block", "16:1,64:8", "--no-causes", "--count", "123457"],
