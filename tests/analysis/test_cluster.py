@@ -22,7 +22,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import jsonschema
 import pytest
 from allotrope.features.cluster import connection, worker
-from allotrope.features.cluster.simulate import Submission
+from allotrope.features.cluster.simulate import Submission, answer_of
 from allotrope.features.suite.output import recommend_suite
 from allotrope.features.suite.tables import name_of
 from allotrope.system.errors import UserError
@@ -648,6 +648,23 @@ class TestSimulations:
         client.status = "closed"
         with pytest.raises(connection.SchedulerLost):
             one.meet()
+
+    def test_a_part_under_which_workers_end_is_named(self) -> None:
+        class KilledWorker(Exception):
+            """Dask's has this name too."""
+
+        def fail(timeout: float) -> None:
+            raise KilledWorker
+
+        client = SimpleNamespace(status="running", scheduler_info=lambda: {"workers": {}})
+        one = Submission(client, {}, 4, lambda left, workers: None, grace=60)
+        with pytest.raises(UserError, match="part 2 of 4: every worker that simulated it was lost"):
+            one.take(SimpleNamespace(result=fail), 2)
+
+    def test_a_killed_simulator_is_named(self) -> None:
+        ended = answer_of({"host": "h", "status": -signal.SIGKILL, "output": b"", "errors": b""})
+        assert ended.message == "allotrope-simulate was killed by SIGKILL on h"
+        assert (ended.output, ended.status) == (b"", 137)
 
     def test_another_trace_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "run.alt"

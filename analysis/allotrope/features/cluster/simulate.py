@@ -185,10 +185,10 @@ class Submission:
             raise UserError(f"--cluster: a worker on {result['host']}: {result['unlike'][0]}")
         del self.under_way[future]
         future.release()
-        self.answers[part] = _answer(result)
+        self.answers[part] = answer_of(result)
 
 
-def _answer(result: Mapping[str, Any]) -> Answer:
+def answer_of(result: Mapping[str, Any]) -> Answer:
     """What the process on a worker said, as ask() has it."""
     status, message = result["status"], without_name(result["errors"].decode(errors="replace"))
     if status < 0:
