@@ -543,13 +543,13 @@ class TestSimulations:
         harmed, whole = tmp_path / "harmed.alt", threaded_trace.read_bytes()
         harmed.write_bytes(whole[: len(whole) * 2 // 3])
         for words in (
-            simulate_words("pages", threaded_trace, "--class", "allocator", "--jobs", "5"),
+            simulate_words("pages", threaded_trace, "--class", "allocator", "--jobs", "3"),
             simulate_words("pages", harmed),
             simulate_words("pages", threaded_trace, "--references", "99999999:"),
             simulate_words(
                 "caches", threaded_trace, "--block", "64:4", "--shape", "64:64:2", "--lines"
             ),
-            simulate_words("tlb", threaded_trace, "--jobs", "9", "--thread", "2"),
+            simulate_words("tlb", threaded_trace, "--jobs", "3", "--thread", "2"),
         ):
             here, there = real.run(*words), real.run(*words, "--cluster", cluster.address)
             assert (here.returncode, here.stderr) == (there.returncode, there.stderr), words
@@ -617,7 +617,8 @@ class TestSimulations:
             (["--sample"], "a sample is not shared out"),
             (["--threads", "2"], "leave out --threads"),
             (["--page-size", "7"], '--page-size: "7" is not'),
-            (["--jobs", "257"], "--jobs"),
+            (["--jobs", "257"], '"257" is not a number from 1 to 256'),
+            (["--jobs", "0"], '"0" is not a number from 1 to 256'),
         ],
     )
     def test_mistakes_are_told_before_workers_are_looked_for(
