@@ -75,6 +75,21 @@ def real() -> Command:
     return Command(BUILD)
 
 
+@pytest.fixture(scope="session")
+def threaded_trace(real: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a program with threads, under an allocator: threads, classes and regions differ."""
+    folder = tmp_path_factory.mktemp("threads")
+    program = str(BUILD / "tests/trace/allocating")
+    whole, start = folder / "whole.alt", folder / "start.alt"
+    for words in (
+        ["record", "-o", str(whole), "-a", "bsd", "--", program, "threadlets"],
+        ["trace", "cut", "--count", "400000", "-o", str(start), str(whole)],
+    ):
+        done = real.run(*words)
+        assert done.returncode == 0, done.stderr
+    return start
+
+
 PRESETS = ("default", "noise", "crash", "fail", "late", "silent")
 
 DESCRIBE = """#!{python}

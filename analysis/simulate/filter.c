@@ -103,6 +103,21 @@ void filter_join(struct filter *filter, const struct filter *later)
         meet_thread(filter, later->threads_met[i]);
 }
 
+/* As it is, but for what lies elsewhere. */
+bool filter_write_met(const struct filter *filter, FILE *file)
+{
+    struct filter met = *filter;
+    memset(met.functions_wanted, 0, sizeof met.functions_wanted);
+    met.function_answers = NULL;
+    return fwrite(&met, sizeof met, 1, file) == 1;
+}
+
+bool filter_read_met(struct filter *filter, FILE *file)
+{
+    return fread(filter, sizeof *filter, 1, file) == 1 &&
+           filter->threads_met_count <= FILTER_THREADS;
+}
+
 /* Appends to `text`. */
 static void say(char *text, size_t room, const char *what)
 {

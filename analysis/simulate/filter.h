@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "analysis/simulate/simulators/reference.h"
 
@@ -62,6 +63,10 @@ bool filter_passes(struct filter *filter, const struct reference *reference,
 
 /* Adds what `later` has met, which was asked the same about the references behind. */
 void filter_join(struct filter *filter, const struct filter *later);
+
+/* To a file, and back into one that is asked nothing, for filter_join(). False: errno says why. */
+bool filter_write_met(const struct filter *filter, FILE *file);
+bool filter_read_met(struct filter *filter, FILE *file);
 
 /* Why nothing passed, to be called then: one line, which belongs to the filter's caller's `text` of
  * `room` bytes. */

@@ -13,6 +13,7 @@
  * simulator finds none, or the one before.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +94,27 @@ static bool put_result(const struct jobs *jobs, const struct simulate_options *o
     return output_file_close(&file);
 }
 
+/* How many parts of --jobs are of use. */
+static void say_plan(const struct simulate_options *options, enum simulate_word word,
+                     struct reference_source *source)
+{
+    uint64_t most =
+        word == SIMULATE_PAGES ? parts_count(source, options) : cache_parts_most(options);
+    printf("%" PRIu64 "\n", most < options->jobs ? most : options->jobs);
+}
+
+/* The simulation itself. Returns NULL, or one line that says why there is no result. */
+static const char *simulate_word(enum simulate_word word, struct simulate_options *options,
+                                 struct reference_source *source, struct jobs *jobs)
+{
+    const char *error = NULL;
+    if (word != SIMULATE_PAGES || options->jobs == 0)
+        return simulate(source, options, jobs);
+    jobs->pages = options->join ? parts_join(source, options, &error)
+                                : parts_simulate(source, options, &error);
+    return error;
+}
+
 /* Ends the program where the filters have left nothing. */
 static void refuse_nothing_left(const struct simulate_options *options,
                                 struct reference_source *source, const char *error)
@@ -103,6 +125,20 @@ static void refuse_nothing_left(const struct simulate_options *options,
     char text[256];
     filter_explain(filter, text, sizeof text);
     refuse("%s", text);
+}
+
+/* Tells the source what is asked of it; ends the program where it cannot tell that. */
+static void settle_source(struct reference_source *source, struct simulate_options *options)
+{
+    const char *error = NULL;
+    if (filter_is_used(&options->filter))
+        error = reference_source_filter(source, &options->filter);
+    if (!error && options->window > 0)
+        error = reference_source_set_windows(source, options->window_clock, options->window);
+    if (!error && options->instructions)
+        error = reference_source_by_instruction(source);
+    if (error)
+        refuse("%s", error);
 }
 
 int main(int argc, char **argv)
@@ -123,28 +159,22 @@ int main(int argc, char **argv)
         refuse("cannot write %s: %s", options.output, strerror(errno));
     struct reference_source *source = open_source(&options);
     const char *name = options.command ? options.command[0] : options.path;
+    settle_source(source, &options);
+    if (options.plan) {
+        say_plan(&options, word, source);
+        return 0;
+    }
     struct jobs jobs = {0};
-    const char *error = NULL;
-    if (filter_is_used(&options.filter))
-        error = reference_source_filter(source, &options.filter);
-    if (error)
-        refuse("%s", error);
-    if (options.window > 0)
-        error = reference_source_set_windows(source, options.window_clock, options.window);
-    if (error)
-        refuse("%s", error);
-    if (options.instructions)
-        error = reference_source_by_instruction(source);
-    if (error)
-        refuse("%s", error);
-    if (options.jobs > 0 && word == SIMULATE_PAGES)
-        jobs.pages = parts_simulate(source, &options, &error);
-    else
-        error = simulate(source, &options, &jobs);
-    refuse_nothing_left(&options, source, error);
+    bool is_part = options.part >= 0 && word == SIMULATE_PAGES; /* whose errors go into it */
+    const char *error =
+        is_part ? parts_write(source, &options) : simulate_word(word, &options, source, &jobs);
+    if (!is_part)
+        refuse_nothing_left(&options, source, error);
     int status = 1;
     if (error)
         fprintf(stderr, "allotrope-simulate: %s\n", error);
+    else if (is_part)
+        status = 0;
     else if (!put_result(&jobs, &options, source))
         fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));
     else if (reference_source_error(source))

@@ -33,6 +33,12 @@ static const char usage[] =
     "  --jobs=N              N threads, among which each size is shared out: pages in N parts of\n"
     "                        time, which need a trace in a file, caches and TLBs by their sets.\n"
     "                        The result is the same to the byte; of a trace\n"
+    "  --part=K              part K alone of the N of --jobs, from 0 to N-1. Of pages the output\n"
+    "                        is what --join takes, no JSON; of caches and TLBs counts are of the\n"
+    "                        part's own sets, and the last part has all shapes\n"
+    "  --join=FILE           the result from the N parts of pages, which stand in FILE one behind\n"
+    "                        the other; nothing is simulated\n"
+    "  --plan                say how many parts of N are of use; nothing is simulated\n"
     "  --error-over=N        compare a sample with the exact result over the first N references\n"
     "                        (default 100000000); of a trace\n"
     "Filters: what does not pass is as if it had not happened\n"
@@ -200,6 +206,7 @@ static struct simulate_options defaults(enum simulate_word word)
         .output = "-",
         .tools = "trace/recorder",
         .count = UINT64_MAX,
+        .part = -1,
         .filter = FILTER_NONE,
         .error_over = 100000000,
         .causes = word == SIMULATE_CACHES,
@@ -215,12 +222,17 @@ static struct simulate_options defaults(enum simulate_word word)
     return options;
 }
 
+enum { JOBS_MOST = 256 };
+
 enum {
     OUTPUT = 256,
     COUNT,
     THREADS,
     ERROR_OVER,
     JOBS,
+    PART,
+    JOIN,
+    PLAN,
     PAGE_SIZE,
     SAMPLE,
     BLOCK,
@@ -265,6 +277,9 @@ static const struct {
     {{"function", required_argument, NULL, FUNCTION}, IN_ALL},
     {{"references", required_argument, NULL, REFERENCES}, IN_ALL},
     {{"jobs", required_argument, NULL, JOBS}, OF_A_TRACE},
+    {{"part", required_argument, NULL, PART}, OF_A_TRACE},
+    {{"join", required_argument, NULL, JOIN}, IN_PAGES},
+    {{"plan", no_argument, NULL, PLAN}, OF_A_TRACE},
     {{"page-size", required_argument, NULL, PAGE_SIZE}, IN_PAGES | IN_LOCALITY},
     {{"sample", no_argument, NULL, SAMPLE}, IN_PAGES},
     {{"block", required_argument, NULL, BLOCK}, IN_CACHES | IN_LOCALITY},
@@ -395,7 +410,16 @@ static void take_option(struct simulate_options *options, int option, char *valu
         options->error_over = number("error-over", value, 1, UINT64_MAX);
         break;
     case JOBS:
-        options->jobs = (unsigned)number("jobs", value, 1, 256);
+        options->jobs = (unsigned)number("jobs", value, 1, JOBS_MOST);
+        break;
+    case PART:
+        options->part = (int)number("part", value, 0, JOBS_MOST - 1);
+        break;
+    case JOIN:
+        options->join = value;
+        break;
+    case PLAN:
+        options->plan = true;
         break;
     case PAGE_SIZE:
         take_page_sizes(options, value);
@@ -444,18 +468,57 @@ static void take_option(struct simulate_options *options, int option, char *valu
 /* Refuses what a part of a trace cannot tell without those before it, and what makes no sense. */
 static void check_jobs(const struct simulate_options *options, enum simulate_word word)
 {
+    bool in_parts = options->part >= 0 || options->join || options->plan;
+    if (in_parts && (options->jobs == 0 || options->part >= (int)options->jobs))
+        refuse("--part=K, --join and --plan need --jobs=N, and K is less than N");
     if (options->jobs == 0)
         return;
     if (options->threads > 0)
-        refuse("--jobs tells the threads too; leave out --threads");
+        refuse("--jobs and --cluster tell the threads too; leave out --threads");
     if (options->sampled)
-        refuse("--jobs: a sample is not shared out; leave out --sample");
+        refuse("--jobs and --cluster: a sample is not shared out; leave out --sample");
     if (word != SIMULATE_PAGES)
         return;
     if (options->filter.regions != 0)
-        refuse("--jobs: a region depends on the mappings so far; leave out --region");
+        refuse("--jobs and --cluster: a region depends on the mappings so far; leave out --region");
     if (options->count < UINT64_MAX && filter_is_used(&options->filter))
-        refuse("--jobs: --count counts what passes the filters so far; leave out one of them");
+        refuse("--jobs and --cluster: --count counts what passes the filters so far; leave out one "
+               "of them");
+}
+
+static bool has_shape_of(const struct simulate_options *options, uint64_t block_bytes)
+{
+    for (size_t i = 0; i < options->shape_count; i++)
+        if (options->shapes[i].block_bytes == block_bytes)
+            return true;
+    return false;
+}
+
+/* Gives the sizes of a list their LRU stacks, where causes are told. Of several parts each has some
+ * of them, and the last those from which the causes of shapes come. */
+static void give_stacks(const struct simulate_options *options, struct simulate_blocks *blocks,
+                        bool causes)
+{
+    int last = (int)options->jobs - 1;
+    for (size_t i = 0; i < blocks->count; i++) {
+        struct simulate_block *block = &blocks->list[i];
+        block->with_stack = causes;
+        if (options->part < 0)
+            continue;
+        int part = has_shape_of(options, block->bytes) ? last : last - (int)(i % options->jobs);
+        block->with_stack = causes && options->part == part;
+    }
+}
+
+/* Who keeps which LRU stacks, and leaves the shapes to the last part. */
+static void share_out(struct simulate_options *options)
+{
+    give_stacks(options, &options->blocks, options->causes);
+    give_stacks(options, &options->tlbs, true);
+    if (options->part >= 0 && options->part + 1 < (int)options->jobs) {
+        options->shape_count = 0;
+        options->instructions = false;
+    }
 }
 
 struct simulate_options simulate_options_read(int argc, char **argv, enum simulate_word word)
@@ -471,7 +534,10 @@ struct simulate_options simulate_options_read(int argc, char **argv, enum simula
     for (int option; (option = getopt_long(argc, argv, order, names, NULL)) != -1;)
         take_option(&options, option, optarg);
     check_jobs(&options, word);
-    if (options.threads == 0)
+    share_out(&options);
+    if (options.part >= 0)
+        options.threads = 1;
+    else if (options.threads == 0)
         options.threads = options.jobs > 0 ? options.jobs : processors_online();
     if (word == SIMULATE_LOCALITY) {
         options.command = argv + optind;

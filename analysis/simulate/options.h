@@ -19,7 +19,8 @@ enum simulate_word { SIMULATE_PAGES, SIMULATE_CACHES, SIMULATE_TLB, SIMULATE_LOC
 /* A size of blocks, which are a cache's lines or a TLB's pages. */
 struct simulate_block {
     uint64_t bytes;
-    unsigned ways; /* the largest associativity */
+    unsigned ways;   /* the largest associativity */
+    bool with_stack; /* an LRU stack too, which tells causes */
 };
 
 struct simulate_blocks {
@@ -40,6 +41,9 @@ struct simulate_options {
     uint64_t window; /* how long; 0: not told */
     unsigned threads;
     unsigned jobs;       /* how many share each size; 0: not told */
+    int part;            /* which of the jobs alone, from 0; -1: all */
+    const char *join;    /* a file with the parts of all jobs, or NULL */
+    bool plan;           /* only say how many jobs are of use */
     uint64_t error_over; /* references over which a sample is held against the whole */
     bool sampled;
     uint64_t page_sizes[SIMULATE_SIZES]; /* in bytes */

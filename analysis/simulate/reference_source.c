@@ -37,6 +37,13 @@ _Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
 _Static_assert((int)REFERENCE_SOURCE_LEAST_ROOM == (int)TRACE_STREAM_LEAST_ROOM,
                "what a running program does goes where the caller wants it");
 
+/* What a part tells of the whole. */
+struct told {
+    bool failed; /* nothing more is delivered */
+    bool threaded;
+    char error[TRACE_ERROR_BYTES]; /* empty while all is well */
+};
+
 struct reference_source {
     int file;
     struct lackey_text *text; /* one of these three is not NULL */
@@ -61,10 +68,9 @@ struct reference_source {
     struct series windows;
     uint64_t text_position; /* references of the text so far */
     uint32_t running;       /* thread of the next reference */
-    bool failed;
-    bool any_thread, threaded;
-    uint32_t thread;               /* of the first batch */
-    char error[TRACE_ERROR_BYTES]; /* empty while all is well */
+    bool any_thread;
+    uint32_t thread; /* of the first batch */
+    struct told told;
 };
 
 /* References of a window where nothing else is asked for. */
@@ -224,9 +230,9 @@ const char *reference_source_filter(struct reference_source *source, struct filt
 const char *reference_source_count(struct reference_source *source, uint64_t *references)
 {
     if (source->text)
-        return "--jobs: lackey's text is read from its beginning only";
+        return "--jobs and --cluster: lackey's text is read from its beginning only";
     if (source->file == STDIN_FILENO || lseek(source->file, 0, SEEK_CUR) < 0)
-        return "--jobs: standard input and pipes are read from their beginning only";
+        return "--jobs and --cluster: standard input and pipes are read from their beginning only";
     return trace_reader_count(source->trace, references) < 0 ? trace_reader_error(source->trace)
                                                              : NULL;
 }
@@ -242,13 +248,33 @@ const char *reference_source_set_part(struct reference_source *source, uint64_t 
     return NULL;
 }
 
-void reference_source_join(struct reference_source *source, const struct reference_source *later)
+static void join_told(struct told *told, const struct told *later)
 {
     /* A part meets the thread of the reference before it, so it notes a change there. */
-    source->threaded |= later->threaded;
-    source->failed |= later->failed;
-    if (source->error[0] == '\0')
-        memcpy(source->error, later->error, sizeof source->error);
+    told->threaded |= later->threaded;
+    told->failed |= later->failed;
+    if (told->error[0] == '\0')
+        memcpy(told->error, later->error, sizeof told->error);
+}
+
+void reference_source_join(struct reference_source *source, const struct reference_source *later)
+{
+    join_told(&source->told, &later->told);
+}
+
+bool reference_source_write_told(const struct reference_source *source, FILE *file)
+{
+    return fwrite(&source->told, sizeof source->told, 1, file) == 1;
+}
+
+bool reference_source_join_told(struct reference_source *source, FILE *file)
+{
+    struct told later;
+    if (fread(&later, sizeof later, 1, file) != 1)
+        return false;
+    later.error[sizeof later.error - 1] = '\0';
+    join_told(&source->told, &later);
+    return true;
 }
 
 const struct filter *reference_source_filtered_by(const struct reference_source *source)
@@ -287,7 +313,7 @@ static bool take_event(struct reference_source *source, const struct trace_event
         source->running = (uint32_t)event->value[0];
     if (region_map_take(&source->regions, event) && note_file(source, event))
         return true;
-    strcpy(source->error, "memory is short");
+    strcpy(source->told.error, "memory is short");
     return false;
 }
 
@@ -303,17 +329,17 @@ static bool take_events(struct reference_source *source, const struct trace_even
 /* At the end of a trace or a program, or where it is damaged. */
 static void end(struct reference_source *source, int status)
 {
-    source->failed = true;
+    source->told.failed = true;
     if (status < 0 && source->stream)
         trace_stream_stop(source->stream);
     if (status < 0)
-        snprintf(source->error, sizeof source->error, "%s",
+        snprintf(source->told.error, sizeof source->told.error, "%s",
                  source->trace ? trace_reader_error(source->trace)
                                : trace_stream_reader_error(source->program));
     else if (source->stream && !trace_stream_finished(source->stream))
-        strcpy(source->error, "the recorder was killed");
+        strcpy(source->told.error, "the recorder was killed");
     else if (source->stream && trace_stream_replaced(source->stream))
-        strcpy(source->error,
+        strcpy(source->told.error,
                "became another program (exec), which is not recorded; run that program "
                "itself");
 }
@@ -325,7 +351,7 @@ static bool next_batch(struct reference_source *source, bool walks)
     int status;
     while ((status = trace_reader_next(source->trace, batch)) > 0 && batch->count == 0)
         if (walks && !take_events(source, batch->events, batch->event_count)) {
-            source->failed = true;
+            source->told.failed = true;
             return false;
         }
     if (status <= 0) {
@@ -333,7 +359,7 @@ static bool next_batch(struct reference_source *source, bool walks)
         return false;
     }
     source->running = batch->thread;
-    source->threaded |= source->any_thread && batch->thread != source->thread;
+    source->told.threaded |= source->any_thread && batch->thread != source->thread;
     source->thread = source->any_thread ? source->thread : batch->thread;
     source->any_thread = true;
     return true;
@@ -357,7 +383,7 @@ static bool passes(struct reference_source *source, const struct reference *refe
         return true;
     if (!filter_knows(filter, function) &&
         !filter_learn(filter, function, reference_source_function_name(source, function))) {
-        strcpy(source->error, "memory is short");
+        strcpy(source->told.error, "memory is short");
         return false;
     }
     struct filter_subject subject = {.number = number, .thread = source->running, .region = region};
@@ -441,12 +467,12 @@ static size_t next_of_trace(struct reference_source *source, const struct refere
     struct trace_batch *rest = &source->rest;
     bool walking = walks(source, room);
     size_t count = 0;
-    while (count < room->room && !source->failed) {
+    while (count < room->room && !source->told.failed) {
         if (rest->first_reference >= source->to ||
             (rest->count == 0 && !next_batch(source, walking)))
             break;
         if (source->filter && rest->first_reference >= source->filter->to) {
-            source->failed = true; /* nothing behind it can pass */
+            source->told.failed = true; /* nothing behind it can pass */
             break;
         }
         size_t piece = piece_of_batch(source, room->room - count);
@@ -454,7 +480,7 @@ static size_t next_of_trace(struct reference_source *source, const struct refere
             memcpy(room->references + count, rest->references, piece * sizeof *rest->references);
             count += piece;
         } else if (!walk(source, room, piece, &count)) {
-            source->failed = true;
+            source->told.failed = true;
             break;
         }
         advance(rest, piece);
@@ -467,32 +493,32 @@ static size_t next_of_program(struct reference_source *source, const struct refe
     struct trace_batch *batch = &source->rest;
     size_t kept = 0;
     do {
-        int status = source->failed
+        int status = source->told.failed
                          ? 0
                          : trace_stream_reader_next(source->program,
                                                     (struct trace_reference *)room->references,
                                                     room->room, batch);
         if (status <= 0) {
-            if (!source->failed)
+            if (!source->told.failed)
                 end(source, status);
             return 0;
         }
         kept = 0;
         if (!recorded_process_take(&source->process, batch->events, batch->event_count)) {
-            source->failed = true;
-            strcpy(source->error, "memory is short");
+            source->told.failed = true;
+            strcpy(source->told.error, "memory is short");
         } else if (!walks(source, room)) {
             kept = batch->count;
         } else if (batch->count > 0) {
             source->running = batch->thread;
-            source->failed = !walk(source, room, batch->count, &kept);
+            source->told.failed = !walk(source, room, batch->count, &kept);
         } else {
-            source->failed = !take_events(source, batch->events, batch->event_count);
+            source->told.failed = !take_events(source, batch->events, batch->event_count);
         }
-        if (source->failed)
+        if (source->told.failed)
             trace_stream_stop(source->stream);
     } while (kept == 0);
-    return source->failed ? 0 : kept;
+    return source->told.failed ? 0 : kept;
 }
 
 static size_t next_of_text(struct reference_source *source, const struct reference_room *room)
@@ -523,7 +549,7 @@ size_t reference_source_next(struct reference_source *source, const struct refer
 
 const char *reference_source_error(const struct reference_source *source)
 {
-    const char *error = source->text ? source->text->error : source->error;
+    const char *error = source->text ? source->text->error : source->told.error;
     return error[0] != '\0' ? error : NULL;
 }
 
@@ -544,7 +570,7 @@ int reference_source_threaded(const struct reference_source *source)
 {
     if (source->program)
         return trace_stream_reader_threaded(source->program);
-    return source->text ? -1 : source->threaded;
+    return source->text ? -1 : source->told.threaded;
 }
 
 const char *reference_source_by_instruction(struct reference_source *source)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "analysis/simulate/filter.h"
 #include "analysis/simulate/simulators/reference.h"
@@ -64,6 +65,10 @@ const char *reference_source_set_part(struct reference_source *source, uint64_t 
 /* What is told of `source` then holds for its part and the next, of which `later` has come to the
  * end. */
 void reference_source_join(struct reference_source *source, const struct reference_source *later);
+/* The same of a part that another process has read: what is told of it, to a file and back. False:
+ * errno says why. */
+bool reference_source_write_told(const struct reference_source *source, FILE *file);
+bool reference_source_join_told(struct reference_source *source, FILE *file);
 
 /* NULL: everything passes. */
 const struct filter *reference_source_filtered_by(const struct reference_source *source);

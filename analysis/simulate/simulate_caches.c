@@ -2,7 +2,8 @@
  *
  * simulate_caches.c: for each block size a simulator of all caches and, where causes are asked
  * for, an LRU stack over blocks: it knows what a fully associative cache of any size misses. With
- * --jobs several simulators share the sets of a block size: each takes a group of slices.
+ * --jobs several simulators share the sets of a block size: each takes a group of slices. With
+ * --part there is one of them.
  *
  * A TLB is a cache whose blocks are pages, so TLBs are simulated by the same two: with few sets,
  * and always with the LRU stack, since many TLBs are fully associative.
@@ -141,20 +142,40 @@ static bool feed_shape(void *argument, const struct references *references)
     return shape_cache_feed(job->cache, references);
 }
 
-/* Simulators that share the sets. False when memory is short. */
+static unsigned groups_most(unsigned fewest_sets_log2)
+{
+    unsigned most = 1U << fewest_sets_log2;
+    return most < GROUPS_MOST ? most : GROUPS_MOST;
+}
+
+unsigned cache_parts_most(const struct simulate_options *options)
+{
+    unsigned caches = options->blocks.count > 0 ? groups_most(CACHES_FEWEST_SETS_LOG2) : 0;
+    unsigned tlbs = options->tlbs.count > 0 ? groups_most(TLBS_FEWEST_SETS_LOG2) : 0;
+    unsigned stacks = 0;
+    for (size_t i = 0; i < options->blocks.count; i++)
+        stacks += options->blocks.list[i].with_stack;
+    for (size_t i = 0; i < options->tlbs.count; i++)
+        stacks += options->tlbs.list[i].with_stack;
+    return (caches > tlbs ? caches : tlbs) + stacks;
+}
+
+/* Simulators that share the sets; a group that there is not has none of them. False when memory is
+ * short. */
 static bool make_groups(const struct simulate_options *options, struct block_job *job,
                         struct caches_options whole, struct simulations *simulations)
 {
-    unsigned most = 1U << whole.fewest_sets_log2;
-    most = most < GROUPS_MOST ? most : GROUPS_MOST;
-    job->group_count = options->jobs < most ? options->jobs : most;
-    for (unsigned group = 0; group < job->group_count; group++) {
+    unsigned most = groups_most(whole.fewest_sets_log2);
+    unsigned groups = options->jobs < most ? options->jobs : most;
+    unsigned first = options->part < 0 ? 0 : (unsigned)options->part;
+    job->group_count = options->part < 0 ? groups : 1;
+    for (unsigned i = 0; i < job->group_count; i++) {
         struct caches_options part = whole;
-        part.slices = slices_of_group(group, job->group_count, whole.fewest_sets_log2);
-        job->groups[group] = caches_new(&part);
-        if (!job->groups[group])
+        part.slices = slices_of_group(first + i, groups, whole.fewest_sets_log2);
+        job->groups[i] = caches_new(&part);
+        if (!job->groups[i])
             return false;
-        simulations_add(simulations, feed_caches, job->groups[group]);
+        simulations_add(simulations, feed_caches, job->groups[i]);
     }
     return true;
 }
@@ -587,14 +608,14 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
         const struct simulate_block *block = &options->blocks.list[i];
         struct caches_options caches = {block->bytes, block->ways, true, UINT32_MAX,
                                         CACHES_FEWEST_SETS_LOG2};
-        if (!make_block_job(options, &jobs->blocks[i], caches, options->causes, simulations))
+        if (!make_block_job(options, &jobs->blocks[i], caches, block->with_stack, simulations))
             return NULL;
     }
     for (size_t i = 0; i < options->tlbs.count; i++) {
         const struct simulate_block *page = &options->tlbs.list[i];
         struct caches_options tlbs = {page->bytes, page->ways, true, UINT32_MAX,
                                       TLBS_FEWEST_SETS_LOG2};
-        if (!make_block_job(options, &jobs->tlbs[i], tlbs, true, simulations))
+        if (!make_block_job(options, &jobs->tlbs[i], tlbs, page->with_stack, simulations))
             return NULL;
     }
     return jobs;

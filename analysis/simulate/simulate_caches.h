@@ -11,6 +11,8 @@
 
 struct cache_jobs;
 
+/* How many parts of --jobs have something to do: groups of sets, and LRU stacks. */
+unsigned cache_parts_most(const struct simulate_options *options);
 /* Makes the simulators that are asked for and adds them to the simulations. They live until the
  * program ends. Returns NULL when memory is short. */
 struct cache_jobs *cache_jobs_make(const struct simulate_options *options,

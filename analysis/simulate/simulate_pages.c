@@ -193,6 +193,30 @@ const char *page_jobs_join(struct page_jobs *jobs, struct page_jobs *later)
     return NULL;
 }
 
+bool page_jobs_write(struct page_jobs *jobs, FILE *file)
+{
+    bool written = true;
+    for (size_t i = 0; i < jobs->options->page_size_count && written; i++)
+        written = pages_write(jobs->list[i].pages, file);
+    return written;
+}
+
+struct page_jobs *page_jobs_read(const struct simulate_options *options, FILE *file)
+{
+    struct page_jobs *jobs = calloc(1, sizeof *jobs);
+    if (!jobs)
+        return NULL;
+    jobs->options = options;
+    for (size_t i = 0; i < options->page_size_count; i++) {
+        struct pages_options part = {options->page_sizes[i], false};
+        jobs->list[i].page_bytes = part.page_bytes;
+        jobs->list[i].pages = pages_read(&part, file);
+        if (!jobs->list[i].pages)
+            return NULL;
+    }
+    return jobs;
+}
+
 /* What keeps a job from having a result; NULL when nothing does. */
 static const char *failure_of(struct page_job *job)
 {

@@ -20,6 +20,11 @@ void page_jobs_keep_first_touches(struct page_jobs *jobs);
 /* Takes in the jobs of the part behind, which are of no more use then. Returns as
  * page_jobs_finish(). */
 const char *page_jobs_join(struct page_jobs *jobs, struct page_jobs *later);
+/* To a file, and back for page_jobs_join(): simulators that have kept first touches, which are of
+ * no more use then. False and NULL when memory is short, or the file cannot be written or has none.
+ */
+bool page_jobs_write(struct page_jobs *jobs, FILE *file);
+struct page_jobs *page_jobs_read(const struct simulate_options *options, FILE *file);
 /* To be called once the stream has ended. Returns NULL, or one line that says why there is no
  * result. */
 const char *page_jobs_finish(struct page_jobs *jobs);

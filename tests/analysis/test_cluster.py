@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Suites on a cluster: the same figures, nothing lost or doubled, and what is told when workers,
-the scheduler or Dask itself are not there."""
+"""Suites and simulations on a cluster: the same figures, nothing lost or doubled, and what is told
+when workers, the scheduler or Dask itself are not there."""
 
 import contextlib
 import csv
+import fcntl
 import json
 import os
 import platform
+import pty
 import shutil
 import signal
 import socket
@@ -20,12 +22,13 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import jsonschema
 import pytest
 from allotrope.features.cluster import connection, worker
+from allotrope.features.cluster.simulate import Submission, answer_of
 from allotrope.features.suite.output import recommend_suite
 from allotrope.features.suite.tables import name_of
 from allotrope.system.errors import UserError
 from conftest import Command
 from test_suite import SCHEMA
-from under import HANG, PYTHON, SOURCE
+from under import BUILD, HANG, PYTHON, SOURCE
 
 try:
     import distributed  # noqa: F401
@@ -151,6 +154,12 @@ class Cluster:
         address = f"{self.scheme}{scheduler}:{self.port}"
         self.workers.append(self.start(*before, PYTHON, program, address, *own))
 
+    def start_elsewhere(self, hidden: Path, instead: Path) -> None:
+        """A worker on which one file is another."""
+        script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+        before = ["unshare", "--mount", "sh", "-c", script, "sh", str(instead), str(hidden)]
+        self.start_worker(*before)
+
     def start_machine(self, host: str) -> None:
         """A worker on a host of that name, as far as it can tell."""
         script = 'hostname "$1" && shift && exec "$@"'
@@ -235,14 +244,14 @@ def children_of(process: int) -> list[int]:
     return []
 
 
-def measuring(one: subprocess.Popen[bytes]) -> list[int]:
-    """The processes by which a worker measures now, and which end with it."""
+def measuring(one: subprocess.Popen[bytes], word: str = "--only") -> list[int]:
+    """The processes by which a worker measures now, and which end with it. word: it is in their
+    command line."""
     commands = {child: command_of(child) for child in children_of(one.pid)}
     return [
         child
         for child, command in commands.items()
-        if "--only" in command
-        and not command.startswith(("setpriv", "env"))  # it has yet to say so
+        if word in command and not command.startswith(("setpriv", "env"))  # it has yet to say so
     ]
 
 
@@ -351,6 +360,7 @@ class TestFigures:
         _, errors = started.communicate(timeout=HANG)
         assert started.returncode == 0, errors
         assert "the scheduler was lost; to be submitted anew: awk" in errors
+        assert "Traceback" not in errors
         document = read(tmp_path)
         assert deterministic(document) == one_machine
         assert document["programs"][0] == kept["sorted"]
@@ -474,6 +484,205 @@ def certificates(folder: Path) -> tuple[str, str, str]:
     return authority, str(folder / "own.pem"), str(folder / "own.key")
 
 
+def simulate_words(word: str, trace: Path, *more: str) -> list[str]:
+    return ["simulate", word, "--json", "-", *more, str(trace)]
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> tuple[Command, Path]:
+    """The command over a simulator that begins a part when there is a file, which is the other."""
+    go, simulator = tmp_path / "go", tmp_path / "build" / "allotrope-simulate"
+    simulator.parent.mkdir()
+    waits = f'case "$*" in *--part*) while ! [ -e "{go}" ]; do sleep 0.02; done;; esac'
+    simulator.write_text(f'#!/bin/sh\n{waits}\nexec "{BUILD}/allotrope-simulate" "$@"\n')
+    simulator.chmod(0o755)
+    return Command(simulator.parent), go
+
+
+def read_screen(terminal: int) -> str:
+    """What is written to a terminal until nobody has it any more."""
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO
+        while some := os.read(terminal, 4096):
+            shown += some
+    os.close(terminal)
+    return shown.decode()
+
+
+@needs_dask
+class TestSimulations:
+    """Same bytes, same messages, same status as here."""
+
+    def test_local_workers_find_what_one_thread_finds(
+        self, real: Command, threaded_trace: Path, tmp_path: Path
+    ) -> None:
+        """On a terminal it is shown how far they are."""
+        page = ["simulate", "pages", "--html", "page.html", str(threaded_trace)]
+        (tmp_path / "one").mkdir()
+        one = real.run(*page, cwd=tmp_path / "one")
+        screen, stderr = pty.openpty()
+        with (tmp_path / "stdout").open("w") as stdout:
+            line = real.line(*page, "--cluster", "local:2")
+            streams = {"stdout": stdout, "stderr": stderr}
+            wide = real.environment() | {"TERM": "xterm", "COLUMNS": "100"}
+            started = subprocess.Popen(line, cwd=tmp_path, env=wide, **streams)
+        os.close(stderr)
+        shown = read_screen(screen)
+        assert started.wait(timeout=HANG) == 0, shown
+        assert (tmp_path / "stdout").read_text() == one.stdout
+        pages = [folder / "page.html" for folder in (tmp_path, tmp_path / "one")]
+        assert pages[0].read_bytes() == pages[1].read_bytes()
+        assert "parts left: 2; workers: 2" in shown
+
+    def test_workers_find_what_one_thread_finds(
+        self, real: Command, threaded_trace: Path, cluster: Cluster, tmp_path: Path
+    ) -> None:
+        """Also where nothing is left to simulate, or what there is, is damaged."""
+        for _ in range(2):
+            cluster.start_worker()
+        harmed, whole = tmp_path / "harmed.alt", threaded_trace.read_bytes()
+        harmed.write_bytes(whole[: len(whole) * 2 // 3])
+        for words in (
+            simulate_words("pages", threaded_trace, "--class", "allocator", "--jobs", "3"),
+            simulate_words("pages", harmed),
+            simulate_words("pages", threaded_trace, "--references", "99999999:"),
+            simulate_words(
+                "caches", threaded_trace, "--block", "64:4", "--shape", "64:64:2", "--lines"
+            ),
+            simulate_words("tlb", threaded_trace, "--jobs", "3", "--thread", "2"),
+        ):
+            here, there = real.run(*words), real.run(*words, "--cluster", cluster.address)
+            assert (here.returncode, here.stderr) == (there.returncode, there.stderr), words
+            same = here.stdout == there.stdout  # pytest takes minutes to tell long texts apart
+            assert same, words
+
+    def test_a_killed_workers_part_begins_anew(
+        self, slow: tuple[Command, Path], real: Command, threaded_trace: Path, cluster: Cluster
+    ) -> None:
+        command, go = slow
+        words = simulate_words("pages", threaded_trace, "--jobs", "3")
+        cluster.start_worker()
+        started = command.start(
+            *words, "--cluster", cluster.address, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        victim = cluster.workers[0]
+        wait_until(lambda: bool(measuring(victim, "--part")), started)
+        (orphan,) = measuring(victim, "--part")
+        victim.send_signal(signal.SIGKILL)
+        wait_until(lambda: "--part" not in command_of(orphan), started)
+        cluster.start_worker()
+        go.touch()
+        output, errors = started.communicate(timeout=HANG)
+        assert (started.returncode, errors) == (0, "")
+        assert output == real.run(*words).stdout
+
+    def test_a_lost_scheduler_leaves_nothing_half_written(
+        self, slow: tuple[Command, Path], threaded_trace: Path, cluster: Cluster, tmp_path: Path
+    ) -> None:
+        command, _ = slow
+        result = tmp_path / "json"
+        result.write_text("of yesterday")
+        cluster.start_worker()
+        words = ["simulate", "tlb", "--json", str(result), str(threaded_trace)]
+        started = command.start(
+            *words, "--cluster", cluster.address, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        wait_until(lambda: bool(measuring(cluster.workers[0], "--part")), started)
+        cluster.scheduler.kill()
+        output, errors = started.communicate(timeout=HANG)
+        assert (started.returncode, output) == (2, "")
+        lost = f"--cluster: the scheduler at {cluster.address} was lost; no result"
+        assert errors == f"allotrope: {lost}\n"
+        assert result.read_text() == "of yesterday"
+
+    @pytest.mark.parametrize("hidden", ["trace", "simulator"])
+    def test_a_worker_that_sees_another_file_is_named(
+        self, hidden: str, real: Command, threaded_trace: Path, cluster: Cluster, tmp_path: Path
+    ) -> None:
+        trial = ["unshare", "--mount", "true"]
+        if subprocess.run(trial, capture_output=True, check=False).returncode != 0:
+            pytest.skip("needs the right to a mount namespace")
+        (tmp_path / "instead").write_bytes(b"short")
+        path = threaded_trace if hidden == "trace" else BUILD / "allotrope-simulate"
+        cluster.start_elsewhere(path, tmp_path / "instead")
+        done = real.run(*simulate_words("caches", threaded_trace, "--cluster", cluster.address))
+        assert (done.returncode, done.stdout) == (2, "")
+        size = threaded_trace.stat().st_size
+        what = f"has 5 bytes, not {size:,}" if hidden == "trace" else "is another one"
+        assert f" on {socket.gethostname()}: {path} {what}" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("more", "told"),
+        [
+            (["--sample"], "a sample is not shared out"),
+            (["--threads", "2"], "leave out --threads"),
+            (["--page-size", "7"], '--page-size: "7" is not'),
+            (["--jobs", "257"], '"257" is not a number from 1 to 256'),
+            (["--jobs", "0"], '"0" is not a number from 1 to 256'),
+        ],
+    )
+    def test_mistakes_are_told_before_workers_are_looked_for(
+        self, real: Command, threaded_trace: Path, more: list[str], told: str
+    ) -> None:
+        done = real.run(*simulate_words("pages", threaded_trace, *more, "--cluster", "nowhere:1"))
+        assert done.returncode == 2 and told in done.stderr
+
+    def test_workers_read_files(self, real: Command, tmp_path: Path) -> None:
+        fifo, gone = tmp_path / "fifo", tmp_path / "gone"
+        os.mkfifo(fifo)
+        for path in (fifo, Path("-")):
+            done = real.run("simulate", "pages", "--cluster", "nowhere:1", str(path))
+            assert done.returncode == 2 and "no standard input or pipe" in done.stderr
+        here = real.run("simulate", "pages", str(gone))
+        there = real.run("simulate", "pages", "--cluster", "nowhere:1", str(gone))
+        assert here.stderr == there.stderr and there.returncode == here.returncode == 2
+
+    def test_no_worker_is_left(self) -> None:
+        client = SimpleNamespace(status="running", scheduler_info=lambda: {"workers": {}})
+        left: list[tuple[int, int]] = []
+        one = Submission(client, {}, 4, lambda *now: left.append(now), grace=60)
+        one.meet()
+        assert left == [(4, 0)]
+        one.staffed -= 61
+        with pytest.raises(UserError, match="no worker is left; 4 of 4 parts are not simulated"):
+            one.meet()
+        client.status = "closed"
+        with pytest.raises(connection.SchedulerLost):
+            one.meet()
+
+    def test_a_part_under_which_workers_end_is_named(self) -> None:
+        class KilledWorker(Exception):
+            """Dask's has this name too."""
+
+        def fail(timeout: float) -> None:
+            raise KilledWorker
+
+        client = SimpleNamespace(status="running", scheduler_info=lambda: {"workers": {}})
+        one = Submission(client, {}, 4, lambda left, workers: None, grace=60)
+        with pytest.raises(UserError, match="part 2 of 4: every worker that simulated it was lost"):
+            one.take(SimpleNamespace(result=fail), 2)
+
+    def test_a_killed_simulator_is_named(self) -> None:
+        ended = answer_of({"host": "h", "status": -signal.SIGKILL, "output": b"", "errors": b""})
+        assert ended.message == "allotrope-simulate was killed by SIGKILL on h"
+        assert (ended.output, ended.status) == (b"", 137)
+
+    def test_another_trace_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.alt"
+        content = bytes(3 * worker.END_BYTES)
+        path.write_bytes(content)
+        asked = {"expected": {}, "path": str(path), "trace_ends": worker.trace_ends(str(path))}
+        assert worker.see(asked) == {"host": platform.node(), "unlike": []}
+        for place in (0, len(content) - 1):
+            path.write_bytes(content[:place] + b"x" + content[place + 1 :])
+            assert worker.see(asked)["unlike"] == [f"{path} is another trace"]
+        path.write_bytes(content + b"x")
+        assert worker.see(asked)["unlike"] == [f"{path} has 196,609 bytes, not 196,608"]
+        path.unlink()
+        told = [f"{path} cannot be read: No such file or directory"]
+        assert worker.simulate(asked)["unlike"] == told
+
+
 class TestWhatIsTold:
     def test_dask_is_optional_and_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "distributed", None)
@@ -560,6 +769,18 @@ class TestTimingSlot:
                     pytest.fail("two have the slot")
         with worker.timing_slot(path, lambda: True):
             pass
+
+    def test_who_is_not_timed_shares_it_with_its_like(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "slot")
+        with worker.timing_slot(path, lambda: True, fcntl.LOCK_SH):
+            with worker.timing_slot(path, lambda: True, fcntl.LOCK_SH):
+                with pytest.raises(InterruptedError):
+                    with worker.timing_slot(path, lambda: True):
+                        pytest.fail("it is measured beside a simulation")
+        with worker.timing_slot(path, lambda: True):
+            with pytest.raises(InterruptedError):
+                with worker.timing_slot(path, lambda: True, fcntl.LOCK_SH):
+                    pytest.fail("it is simulated beside a measurement")
 
     def test_whoever_has_inherited_it_holds_it(self, tmp_path: Path) -> None:
         """A measurement that outlives its worker for a moment is not disturbed."""

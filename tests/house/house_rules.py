@@ -139,7 +139,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "compare": {"latency", "reach", "server", "sites"},
     "locality": {"reach", "trace"},
     "suite": {"compare", "reach", "server"},
-    "cluster": {"suite"},
+    "cluster": {"locality", "suite"},
 }
 # In study a package is a study, a room of its own too: it knows the frame, which is the rest, and
 # no other study. The frame knows no study.

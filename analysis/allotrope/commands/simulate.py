@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..features.cluster.simulate import simulate_on_cluster
 from ..features.locality.lines import add_lines, line_table, need_shape, wants_windows
 from ..features.locality.output import say_more
 from ..features.locality.page import simulation_page
@@ -60,6 +61,12 @@ def common_options(command: Any) -> Any:
             help="N threads, among which each size is shared out; the result is the same",
         ),
         click.option(
+            "--cluster",
+            metavar="ADDRESS|local:N",
+            help="the same on the workers of this Dask scheduler, or of N processes here; --jobs "
+            "then says how many parts there are",
+        ),
+        click.option(
             "--error-over",
             type=int,
             metavar="N",
@@ -101,6 +108,7 @@ def pages(trace: str, files: Files, **options: Any) -> int:
     allotrope simulate pages run.alt
     allotrope simulate pages --class program --region heap --references 1000000: run.alt
     allotrope simulate pages --page-size 4096,65536 --sample --csv - run.alt
+    allotrope simulate pages --cluster head:8786 /shared/run.alt
     """
     return simulated("pages", trace, options, files, page_rows, show_pages)
 
@@ -125,6 +133,7 @@ def caches(trace: str, files: Files, **options: Any) -> int:
     allotrope simulate caches --shape zen5-l1d --lines run.alt
     allotrope simulate caches --thread 1,2 --function 'hash_*' --shape zen5-l1d run.alt
     allotrope simulate caches --block 16:4,64:8 --shape zen5-l1d --html page.html run.alt
+    allotrope simulate caches --cluster local:2 run.alt
     allotrope record -o - -- ./program 2>/dev/null | allotrope simulate caches -
     """
     return simulated("caches", trace, options, files, cache_rows, show_caches)
@@ -166,7 +175,7 @@ def simulated(
         need_shape(options)
         windows = wants_windows(options)
     outputs = Outputs(files, ["/dev/stdin" if trace == "-" else trace])
-    document, warning = run_simulator(simulate_words(kind, trace, options))
+    document, warning = run(kind, trace, options)
     need_references(document, trace, warning)
     if warning is not None:
         click.echo(f"allotrope: {warning}; the result is of what came before", err=True)
@@ -180,6 +189,23 @@ def simulated(
         lambda: None if outputs.takes_stdout else show(document, terminal(), windows),
     )
     return 0 if warning is None else 1
+
+
+def run(kind: str, trace: str, options: dict[str, Any]) -> tuple[Document, str | None]:
+    """Here, or on a cluster; there a terminal is shown what is left."""
+    cluster = options.pop("cluster")
+    if cluster is None:
+        return run_simulator(simulate_words(kind, trace, options))
+    with terminal(stderr=True).status("looking for workers") as status:
+        return simulate_on_cluster(
+            cluster,
+            kind,
+            trace,
+            options,
+            lambda left, workers: status.update(
+                f"simulate {kind}: parts left: {left}; workers: {workers}"
+            ),
+        )
 
 
 def show_pages(document: Document, console: Console, _windows: bool) -> None:

@@ -12,6 +12,7 @@
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "analysis/simulate/simulators/touches.h"
 
@@ -49,6 +50,13 @@ void lru_stack_keep_first_touches(struct lru_stack *stack);
  * too but for distance 0: where a part begins, touches_take() leaves out no touch. Returns false
  * when memory is short; neither is then of any more use. */
 bool lru_stack_join(struct lru_stack *stack, struct lru_stack *later);
+
+/* To a file what lru_stack_join() needs of a stack that keeps first touches; it is then to be freed
+ * and nothing else. False when memory is short or the file cannot be written. */
+bool lru_stack_write(struct lru_stack *stack, FILE *file);
+/* Such a stack, which keeps no more first touches. NULL when memory is short, or where the file
+ * does not have one. */
+struct lru_stack *lru_stack_read(FILE *file);
 
 /* Units touched so far and not forgotten. */
 size_t lru_stack_units(const struct lru_stack *stack);

@@ -20,8 +20,7 @@
 #include "analysis/simulate/simulators/lru_stack.h"
 #include "analysis/simulate/simulators/lru_stack_state.h"
 
-/* The units of a stack that are all behind, the least recent first. NULL when memory is short. */
-static uint64_t *units_in_order(const struct lru_stack *stack)
+uint64_t *lru_stack_units_in_order(const struct lru_stack *stack)
 {
     uint64_t *units = malloc((stack->known + 1) * sizeof *units);
     for (size_t i = 0; units && i < stack->table_size; i++) {
@@ -32,8 +31,7 @@ static uint64_t *units_in_order(const struct lru_stack *stack)
     return units;
 }
 
-/* Whether there is room for one more than `count`, of which each call makes the next. */
-static bool has_room(struct lru_stack *stack, size_t count)
+bool lru_stack_has_room(struct lru_stack *stack, size_t count)
 {
     return count % TOUCH_CAPACITY != 0 || lru_stack_prepare(stack);
 }
@@ -41,7 +39,8 @@ static bool has_room(struct lru_stack *stack, size_t count)
 static bool take_first_touches(struct lru_stack *stack, const struct lru_stack *later)
 {
     for (size_t i = 0; i < later->known; i++)
-        if (!has_room(stack, i) || !lru_stack_take_from_behind(stack, later->first_touches[i], i))
+        if (!lru_stack_has_room(stack, i) ||
+            !lru_stack_take_from_behind(stack, later->first_touches[i], i))
             return false;
     return true;
 }
@@ -49,7 +48,7 @@ static bool take_first_touches(struct lru_stack *stack, const struct lru_stack *
 static bool append_to_row(struct lru_stack *stack, const uint64_t *units, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!has_room(stack, i))
+        if (!lru_stack_has_room(stack, i))
             return false;
         find_entry(stack, units[i])->left = recency_mark(&stack->behind);
     }
@@ -72,7 +71,7 @@ bool lru_stack_join(struct lru_stack *stack, struct lru_stack *later)
         return false;
     lru_stack_send_all_behind(stack);
     lru_stack_send_all_behind(later);
-    uint64_t *units = units_in_order(later);
+    uint64_t *units = lru_stack_units_in_order(later);
     bool joined = units && take_first_touches(stack, later) &&
                   append_to_row(stack, units, later->known) && add_histograms(stack, later);
     free(units);

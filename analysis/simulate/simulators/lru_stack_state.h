@@ -5,6 +5,7 @@
  *     lru_stack.c           the stack, with scalar instructions
  *     lru_stack_avx512.c    its front and middle in vector registers
  *     lru_stack_join.c      two stacks of successive parts of a stream, made one
+ *     lru_stack_file.c      such a stack in a file, for a join in another process
  */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_STATE_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_STATE_H
@@ -69,6 +70,12 @@ struct entry *lru_stack_take_from_behind(struct lru_stack *stack, uint64_t touch
 bool lru_stack_prepare(struct lru_stack *stack);
 /* Empties front and middle; needs room for all that is there. */
 void lru_stack_send_all_behind(struct lru_stack *stack);
+
+/* lru_stack_join.c: the units of a stack that are all behind, the least recent first, in an array
+ * that is the caller's. NULL when memory is short. */
+uint64_t *lru_stack_units_in_order(const struct lru_stack *stack);
+/* Whether there is room for one more than `count`, of which each call makes the next. */
+bool lru_stack_has_room(struct lru_stack *stack, size_t count);
 
 /* lru_stack_avx512.c: as lru_stack_touch(), where there is room for the batch. */
 bool lru_stack_touch_avx512(struct lru_stack *stack, const uint64_t *touches, size_t count);

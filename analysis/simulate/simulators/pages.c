@@ -143,6 +143,35 @@ bool pages_join(struct pages *pages, struct pages *later)
     return lru_stack_join(pages->stack, later->stack);
 }
 
+bool pages_write(struct pages *pages, FILE *file)
+{
+    return fwrite(pages->error_text, sizeof pages->error_text, 1, file) == 1 &&
+           fwrite(&pages->source, sizeof pages->source, 1, file) == 1 &&
+           (pages->error || lru_stack_write(pages->stack, file));
+}
+
+struct pages *pages_read(const struct pages_options *options, FILE *file)
+{
+    struct pages *pages = pages_new(options);
+    if (!pages)
+        return NULL;
+    char *text = pages->error_text;
+    bool is_read = fread(text, sizeof pages->error_text, 1, file) == 1 &&
+                   fread(&pages->source, sizeof pages->source, 1, file) == 1;
+    text[sizeof pages->error_text - 1] = '\0';
+    pages->error = text[0] != '\0' ? text : NULL;
+    is_read = is_read && pages->source.class_count <= REFERENCE_CLASSES;
+    if (is_read && !pages->error) {
+        lru_stack_free(pages->stack);
+        pages->stack = lru_stack_read(file);
+        is_read = pages->stack != NULL;
+    }
+    if (is_read)
+        return pages;
+    pages_free(pages);
+    return NULL;
+}
+
 const struct lru_histogram *pages_histogram(struct pages *pages, unsigned class)
 {
     if (pages->halvings == 0)

@@ -49,6 +49,12 @@ void pages_keep_first_touches(struct pages *pages);
  * nothing else. Returns false when memory is short. */
 bool pages_join(struct pages *pages, struct pages *later);
 
+/* To a file, and back for pages_join(), as one that was fed something and will be fed no more. A
+ * simulator that is written must have kept first touches, and is then to be freed and nothing else.
+ * False and NULL when memory is short, or the file cannot be written or has none. */
+bool pages_write(struct pages *pages, FILE *file);
+struct pages *pages_read(const struct pages_options *options, FILE *file);
+
 /* Cold touches and touches at each distance, of one class. A memory of F frames has the sum of
  * the touches at distances from F on as its replacement faults. Distance 0 lacks touches of the
  * page touched last, which fault in no memory. Returns NULL when memory is short. The histogram

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from allotrope.features.cluster.simulate import join_documents
 from conftest import Command
 from under import BUILD, HANG
 
@@ -572,29 +574,28 @@ def dumped(trace: Path) -> list[Row]:
     ]
 
 
-@pytest.fixture(scope="module")
-def threaded_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a program with threads, under an allocator: threads, classes and regions differ."""
-    folder = tmp_path_factory.mktemp("threads")
-    program = str(BUILD / "tests/trace/allocating")
-    command, whole, start = Command(BUILD), folder / "whole.alt", folder / "start.alt"
-    for words in (
-        ["record", "-o", str(whole), "-a", "bsd", "--", program, "threadlets"],
-        ["trace", "cut", "--count", "400000", "-o", str(start), str(whole)],
-    ):
-        done = command.run(*words)
-        assert done.returncode == 0, done.stderr
-    return start
-
-
 SEVERAL_JOBS = ["1", "2", "3", "7"]
+
+
+PAGES = [str(BUILD / "allotrope-simulate"), "pages", "--page-size", "64,4096"]
 
 
 def outcome(trace: Path, *options: str) -> tuple[int, bytes, bytes]:
     """Of pages small and large: status, result and messages, to the byte."""
-    program = [str(BUILD / "allotrope-simulate"), "pages", "--page-size", "64,4096"]
-    done = subprocess.run([*program, *options, str(trace)], capture_output=True, timeout=HANG)
+    done = subprocess.run([*PAGES, *options, str(trace)], capture_output=True, timeout=HANG)
     return done.returncode, done.stdout, done.stderr
+
+
+def joined(trace: Path, jobs: str, *options: str) -> tuple[int, bytes, bytes]:
+    """The same from parts, each of a process of its own, and a process that joins them."""
+    words = [*PAGES, *options, "--jobs", jobs, str(trace)]
+    plan = subprocess.run([*words, "--plan"], capture_output=True, check=True)
+    with tempfile.NamedTemporaryFile() as file:
+        for part in range(int(plan.stdout)):
+            asked = [*words[:-2], plan.stdout.decode().strip(), words[-1], "--part", str(part)]
+            subprocess.run(asked, stdout=file, check=True, timeout=HANG)
+        whole = ["--jobs", plan.stdout.decode().strip(), "--join", file.name]
+        return outcome(trace, *options, *whole)
 
 
 @pytest.mark.parametrize("jobs", SEVERAL_JOBS)
@@ -617,24 +618,70 @@ def outcome(trace: Path, *options: str) -> tuple[int, bytes, bytes]:
     ],
 )
 def test_jobs_change_no_byte(threaded_trace: Path, jobs: str, options: list[str]) -> None:
-    assert outcome(threaded_trace, "--jobs", jobs, *options) == outcome(threaded_trace, *options)
+    serial = outcome(threaded_trace, *options)
+    assert outcome(threaded_trace, "--jobs", jobs, *options) == serial
+    assert joined(threaded_trace, jobs, *options) == serial
+
+
+def test_parts_that_are_not_whole_give_no_result(threaded_trace: Path, tmp_path: Path) -> None:
+    words, file = [*PAGES, "--jobs", "2", str(threaded_trace)], tmp_path / "parts"
+    parts = [
+        subprocess.run([*words, "--part", part], capture_output=True, check=True).stdout
+        for part in ("0", "1")
+    ]
+    for harmed in (parts[:1], parts[::-1], [parts[0], parts[0]], [parts[0], parts[1][:-8]], []):
+        file.write_bytes(b"".join(harmed))
+        done = subprocess.run([*words, "--join", str(file)], capture_output=True)
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert re.fullmatch(rb"allotrope-simulate: .*a part is (missing|cut)[^\n]*\n", done.stderr)
+
+
+@pytest.mark.parametrize("words", [["--part", "0"], ["--jobs", "2", "--part", "2"], ["--plan"]])
+def test_parts_are_those_of_jobs(threaded_trace: Path, words: list[str]) -> None:
+    done = subprocess.run([*PAGES, *words, str(threaded_trace)], capture_output=True)
+    assert done.returncode == 2 and b"need --jobs=N, and K is less than N" in done.stderr
+
+
+CACHE_WORDS = [
+    ["caches"],
+    ["caches", "--block", "16:1,64:8", "--no-causes", "--count", "123457"],
+    ["caches", "--block", "4096:4", "--region", "heap", "--shape", "zen5-l1d"],
+    ["tlb", "--tlb", "4K:4,2M", "--class", "allocator"],
+]
 
 
 @pytest.mark.parametrize("jobs", [*SEVERAL_JOBS, "256"])
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["caches"],
-        ["caches", "--block", "16:1,64:8", "--no-causes", "--count", "123457"],
-        ["caches", "--block", "4096:4", "--region", "heap", "--shape", "zen5-l1d"],
-        ["tlb", "--tlb", "4K:4,2M", "--class", "allocator"],
-    ],
-)
+@pytest.mark.parametrize("words", CACHE_WORDS)
 def test_jobs_change_no_byte_of_caches(threaded_trace: Path, jobs: str, words: list[str]) -> None:
     program = [str(BUILD / "allotrope-simulate"), *words, str(threaded_trace)]
     serial = subprocess.run(program, capture_output=True, check=True)
     shared = subprocess.run([*program, "--jobs", jobs], capture_output=True, check=True)
     assert (shared.stdout, shared.stderr) == (serial.stdout, serial.stderr)
+
+
+@pytest.mark.parametrize("jobs", ["1", "3", "256"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *CACHE_WORDS,
+        ["caches", "--block", "32,64:4,4096:1", "--shape", "64:9:3", "--shape", "128:3:2"]
+        + ["--instructions", "--window-bytes", "4K"],
+        ["tlb", "--shape", "4K:16:4"],
+    ],
+)
+def test_parts_of_caches_change_no_byte(threaded_trace: Path, jobs: str, words: list[str]) -> None:
+    """Each is of a process of its own: the last of 256 has LRU stacks alone."""
+    program = [str(BUILD / "allotrope-simulate"), *words, str(threaded_trace)]
+
+    def said(*more: str) -> bytes:
+        return subprocess.run([*program, *more], capture_output=True, check=True).stdout
+
+    count = said("--jobs", jobs, "--plan").decode().strip()
+    assert jobs != "256" or int(count) >= (8 if words[0] == "caches" else 4)
+    parts = (said("--jobs", count, "--part", str(part)) for part in range(int(count)))
+    joined = join_documents([json.loads(part) for part in parts])
+    same = json.dumps(joined) == json.dumps(json.loads(said()))
+    assert same  # pytest takes minutes to tell long texts apart
 
 
 def test_threads_are_seen_that_meet_between_parts(threaded_trace: Path) -> None:
@@ -747,6 +794,8 @@ def test_jobs_change_no_byte_of_a_long_or_damaged_trace(
         serial = outcome(path, *options)
         for jobs in ("2", "7"):
             assert outcome(path, "--jobs", jobs, *options) == serial
+        if not more:
+            assert joined(path, "3", *options) == serial
 
 
 @pytest.mark.parametrize(

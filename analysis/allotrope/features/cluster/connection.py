@@ -9,14 +9,21 @@ import logging
 import platform
 import re
 import signal
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 from ...system.errors import UserError
 
 PACKAGE = "python3-distributed"
 # How long a scheduler or a first worker may take to appear, or to come back.
 PATIENCE_SECONDS = 60
+LOOK_SECONDS = 2.0  # how often it is seen whether there still are workers
+# For a worker of local:N that is started again; no other joins.
+LOCAL_GRACE_SECONDS = 5.0
 LOCAL = re.compile(r"local:(\d+)")
+
+
+class SchedulerLost(Exception):
+    """The client's tasks are gone with the scheduler."""
 
 
 def dask() -> Any:
@@ -31,8 +38,9 @@ def dask() -> Any:
     from . import worker
 
     cloudpickle.register_pickle_by_value(worker)
-    # What goes wrong is told by us, once.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # What goes wrong is told by us, once. Dask's loggers have levels of their own, and not all of
+    # them have its name.
+    logging.disable(logging.ERROR)
     return distributed
 
 
@@ -132,3 +140,34 @@ def other_versions(client: Any) -> list[str]:
             if other != version and not other.startswith(f"{version}."):
                 lines.append(f"{name} has {package} {other}, not {version}")
     return lines
+
+
+def grace_of(address: str, patience: float) -> float:
+    """How long a cluster may be without a worker that is of use: another may join one that exists,
+    while those of local:N are started again, or not at all."""
+    return patience if local_workers(address) is None else LOCAL_GRACE_SECONDS
+
+
+def ask_new(
+    client: Any, workers: Sequence[str], question: Callable[..., Any], *arguments: Any
+) -> dict[str, Any]:
+    """What workers that are new answer to a function of worker.py, which tells the `host` and what
+    there is `unlike` the client. One that ends meanwhile does not answer. Raises UserError, which
+    names them, where workers are not like the client."""
+    lines = other_versions(client)
+    answers: dict[str, Any] = {}
+    if not lines:
+        asked = client.run(question, *arguments, workers=list(workers), on_error="return")
+        closed = dask().comm.CommClosedError
+        answers = {name: one for name, one in asked.items() if not isinstance(one, closed)}
+        lines = [line for name, one in answers.items() for line in _faults(name, one)]
+    if lines:
+        raise UserError("--cluster: " + "; ".join(lines))
+    return answers
+
+
+def _faults(address: str, answer: Any) -> list[str]:
+    """Why this worker will not do."""
+    if isinstance(answer, BaseException):
+        return [f"worker {address}: {answer!r}"]
+    return [f"worker {address} on {answer['host']}: {line}" for line in answer["unlike"]]

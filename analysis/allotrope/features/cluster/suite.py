@@ -29,11 +29,13 @@ from ..suite.measure import SuiteRun, begin_state, duration, is_inherited, save_
 from ..suite.output import assemble
 from . import worker
 from .connection import (
+    LOOK_SECONDS,
     PATIENCE_SECONDS,
+    SchedulerLost,
+    ask_new,
     connected,
     dask,
-    local_workers,
-    other_versions,
+    grace_of,
     scheduler_address,
 )
 from .machines import Machine, Machines, itself_command
@@ -42,17 +44,10 @@ STATE_SCHEMA = "allotrope.suite-steps/2"
 # How the command on a worker ends when its document is whole: all went well, or an allocator or the
 # program failed, which is a result too.
 MEASURED = (0, 1)
-LOOK_SECONDS = 2.0  # how often it is seen whether there still are workers
-# For a worker of local:N that is started again; no other joins.
-LOCAL_GRACE_SECONDS = 5.0
 # A program under which so many workers have ended is given up.
 MOST_LOSSES = 4
 Entry = dict[str, Any]
 Announce = Callable[[str], None]
-
-
-class SchedulerLost(Exception):
-    """The client's tasks are gone with the scheduler."""
 
 
 class Steps:
@@ -131,7 +126,7 @@ def measure_on_cluster(
     dask()
     machines = Machines(noise, run.settings.replicate)
     steps = Steps(run, machines, resume)
-    grace = patience if local_workers(address) is None else LOCAL_GRACE_SECONDS
+    grace = grace_of(address, patience)
     try:
         with scheduler_address(address) as scheduler:
             while steps.missing():
@@ -206,22 +201,8 @@ class Submission:
         new = [address for address in workers if address not in self.present]
         if not new:
             return
-        lines = other_versions(self.client)
-        asked: dict[str, Any] = {}
-        if not lines:
-            doctor = [sys.executable, "-I", sys.argv[0], "doctor", "--json"]
-            asked = self.client.run(
-                worker.introduce,
-                self.expected,
-                doctor,
-                environment(),
-                workers=new,
-                on_error="return",
-            )
-            asked = {address: one for address, one in asked.items() if not lost(one)}
-            lines = [line for address, one in asked.items() for line in faults(address, one)]
-        if lines:
-            raise UserError("--cluster: " + "; ".join(lines))
+        doctor = [sys.executable, "-I", sys.argv[0], "doctor", "--json"]
+        asked = ask_new(self.client, new, worker.introduce, self.expected, doctor, environment())
         for address, one in asked.items():
             self.machines.meet(address, one)
             self.present.append(address)
@@ -367,18 +348,6 @@ class Submission:
             f"{name} was measured on {host}; {left} to come on {count} "
             f"worker{'' if count == 1 else 's'}, about {duration(seconds)} left"
         )
-
-
-def lost(answer: Any) -> bool:
-    """Whether the connection to a worker broke."""
-    return isinstance(answer, dask().comm.CommClosedError)
-
-
-def faults(address: str, answer: Any) -> list[str]:
-    """Why this worker will not do."""
-    if isinstance(answer, BaseException):
-        return [f"worker {address}: {answer!r}"]
-    return [f"worker {address} on {answer['host']}: {line}" for line in answer["unlike"]]
 
 
 def environment() -> dict[str, str]:

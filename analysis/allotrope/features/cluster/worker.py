@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What runs on a worker: the command itself, for one program of a suite.
+"""What runs on a worker: the command itself, for one program of a suite, or the simulator, for one
+part of a trace.
 
 The client sends these functions by value, so they use the standard library alone: a worker that has
 no Allotrope, or another one, is then told apart instead of failing to import. The work is done by a
-process, `allotrope compare --suite FILE --only NAME`, which is what one machine does; it ends with
-the worker (setpriv --pdeathsig), and measures while it holds the host's timing slot.
+process, such as `allotrope compare --suite FILE --only NAME`, which is what one machine does; it
+ends with the worker (setpriv --pdeathsig). Who measures holds the host's timing slot alone; those
+who simulate, which is not timed, hold it together.
 """
 
 import contextlib
@@ -23,6 +25,7 @@ SLOT = "/tmp/allotrope-timing-slot"
 # It ends with the worker. A worker may ignore INT, which programs under test are not to inherit.
 PREFIX = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT")
 POLL_SECONDS = 0.2
+END_BYTES = 1 << 16  # of a trace, at its head and at its tail
 
 
 def fingerprints(paths: Sequence[str]) -> dict[str, str | None]:
@@ -78,20 +81,56 @@ def measure(question: Mapping[str, Any]) -> dict[str, Any]:
         # Its scratch is the worker's, which Dask removes behind a worker that was killed, too.
         state = os.path.join(folder, f"{os.urandom(8).hex()}.state")
         more = ["--state", state] if question["keeps_state"] else []
-        process = subprocess.Popen(
-            [*PREFIX, *question["command"], *more],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        ended = _run(
+            [*question["command"], *more],
+            is_cancelled,
             text=True,
             env=question["environment"],
             cwd=question["directory"],
             pass_fds=[slot],
-            start_new_session=True,  # a terminal's Ctrl-C is the client's
         )
-        output, errors = _wait(process, is_cancelled)
         Path(state).unlink(missing_ok=True)
-    return host | {"status": process.returncode, "output": output, "errors": errors}
+    return host | ended
+
+
+def trace_ends(path: str) -> dict[str, Any]:
+    """By which a trace is known again without being read: its size, and BLAKE2 of head and tail.
+    Raises OSError."""
+    digest = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        for start in (0, max(0, size - END_BYTES)):
+            file.seek(start)
+            digest.update(file.read(END_BYTES))
+    return {"bytes": size, "ends": digest.hexdigest()}
+
+
+def see(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Who this worker is, and what differs from the client. question: `expected`, as for unlike();
+    `path`, a trace, and the client's trace_ends() of it."""
+    other = unlike(question["expected"]) + _other_trace(question["path"], question["trace_ends"])
+    return {"host": platform.node(), "unlike": other}
+
+
+def _other_trace(path: str, ends: Mapping[str, Any]) -> list[str]:
+    try:
+        found = trace_ends(path)
+    except OSError as error:
+        return [f"{path} cannot be read: {error.strerror}"]
+    if found["bytes"] != ends["bytes"]:
+        return [f"{path} has {found['bytes']:,} bytes, not {ends['bytes']:,}"]
+    return [] if found == ends else [f"{path} is another trace"]
+
+
+def simulate(question: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a trace. question: as for see(), and the `command`. Returns what see() does, and
+    where nothing is unlike the process's `status`, and `output` and `errors` as bytes."""
+    seen = see(question)
+    if seen["unlike"]:
+        return seen
+    _, is_cancelled = _surroundings()
+    with timing_slot(SLOT, is_cancelled, fcntl.LOCK_SH):
+        return seen | _run(question["command"], is_cancelled)
 
 
 def _surroundings() -> tuple[str, Callable[[], bool]]:
@@ -109,15 +148,17 @@ def _surroundings() -> tuple[str, Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def timing_slot(path: str, is_cancelled: Callable[[], bool]) -> Iterator[int]:
-    """Held by one measurement of the host at a time, whoever started it. The kernel frees it when
-    the last process that has the descriptor has ended. Raises InterruptedError when the task is
-    cancelled while it waits."""
+def timing_slot(
+    path: str, is_cancelled: Callable[[], bool], how: int = fcntl.LOCK_EX
+) -> Iterator[int]:
+    """Held by one measurement of the host at a time, whoever started it, or by those together that
+    are not timed; how: LOCK_EX or LOCK_SH. The kernel frees it when the last process that has the
+    descriptor has ended. Raises InterruptedError when the task is cancelled while it waits."""
     slot = _open_slot(path)
     try:
         while True:
             try:
-                fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(slot, how | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if is_cancelled():
@@ -140,10 +181,22 @@ def _open_slot(path: str) -> int:
         return os.open(path, kind)
 
 
-def _wait(process: "subprocess.Popen[str]", is_cancelled: Callable[[], bool]) -> tuple[str, str]:
+def _run(
+    command: Sequence[str], is_cancelled: Callable[[], bool], **settings: Any
+) -> dict[str, Any]:
+    """Runs it until it ends or nobody waits for it. Returns its `status`, `output` and `errors`."""
+    process = subprocess.Popen(
+        [*PREFIX, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # a terminal's Ctrl-C is the client's
+        **settings,
+    )
     while True:
         try:
-            return process.communicate(timeout=POLL_SECONDS)
+            output, errors = process.communicate(timeout=POLL_SECONDS)
+            return {"status": process.returncode, "output": output, "errors": errors}
         except subprocess.TimeoutExpired:
             if is_cancelled():
                 process.kill()  # its launcher ends what runs

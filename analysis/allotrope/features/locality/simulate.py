@@ -12,7 +12,7 @@ from typing import Any
 
 from ...output.units import format_bytes, format_whole_bytes
 from ...system.errors import UserError
-from ...system.native import ask
+from ...system.native import Answer, ask
 from ...system.places import PLACES
 
 PROGRAM = "allotrope-simulate"
@@ -24,7 +24,11 @@ Document = dict[str, Any]
 def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
     the result is of what came before the damage."""
-    answer = ask(PLACES.simulator, *arguments)
+    return result_of(ask(PLACES.simulator, *arguments))
+
+
+def result_of(answer: Answer) -> tuple[Document, str | None]:
+    """As run_simulator(), of a simulator that has ended."""
     if not answer.output:
         raise UserError(answer.message or f"{PROGRAM} failed", answer.status or 1)
     return json.loads(answer.output), answer.message or None
