@@ -31,6 +31,7 @@ from allotrope.system.serving import (
     Process,
     Serving,
     Watcher,
+    among,
     first_link,
     look,
 )
@@ -448,6 +449,35 @@ def test_a_program_with_our_archive_serves_itself(tmp_path: Path, told: str, nam
         in_read = Path(f"/proc/{process.pid}/syscall")  # of number 0
         await_that(lambda: in_read.read_text().startswith("0 "))
         assert look(process.pid).allocator == name
+
+
+def test_a_static_program_with_our_archive_is_taken(real: Command, tmp_path: Path) -> None:
+    """Called directly, as among a shell's children."""
+    program = build(tmp_path, "carrier", PROGRAM, "-static", "-pthread", str(ARCHIVE))
+    assert "allocator " in real.run("run", "-a", "bsd", "--stats", "--", program).stderr
+    said = real.run("sites", "--rate=1", "--", program).stderr
+    assert "allocated at" in said and "Not seen" not in said
+    assert among([program], "bsd", 1000) == Serving("bsd", program, 1000, True)
+    assert among([program], None, 0).allocator == "static"
+    options = ["-a", "glibc", "-a", "blocks", "--rounds=1", "--warmup=0", "--json=-"]
+    document = json.loads(real.run("compare", *options, "--", program).stdout)
+    reach = {one["spec"]: one["served"]["in_reach"] for one in document["results"]}
+    assert reach == {"glibc": False, "blocks": True}
+
+
+def test_a_static_program_with_our_archive_is_not_for_others(real: Command, tmp_path: Path) -> None:
+    program = build(tmp_path, "carrier", PROGRAM, "-static", "-pthread", str(ARCHIVE))
+    for words in (["run", "-a", "glibc", "--latency"], ["sites", "-a", "glibc"]):
+        refused = real.run(*words, "--", program)
+        assert refused.returncode == 126 and "only allotrope's own allocators" in refused.stderr
+
+
+def test_why_a_watched_run_failed_is_told(real: Command) -> None:
+    script = '[ "$ALLOTROPE" != next ] || { echo the cause >&2; exit 1; }'
+    options = ["-a", "glibc", "-a", "blocks", "--rounds=1", "--warmup=0", "--json=-"]
+    document = json.loads(real.run("compare", *options, "--", "sh", "-c", script).stdout)
+    missing = document["results"][0]["served_missing"]
+    assert missing == "for, when watched, it ended so: exit status 1 (the cause)"
 
 
 MARK = "MARK=of this run"

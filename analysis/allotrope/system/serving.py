@@ -120,6 +120,8 @@ def among(files: Sequence[str], own: str | None, allocations: int) -> Serving:
     for place, file in enumerate(files):
         try:
             if place == 0 and ask(file, is_static):
+                if own is not None and carries_ours(file):
+                    return Serving(own, file, allocations, True)
                 return Serving("static", file, None)
             if not ask(file, defines_malloc):
                 continue
