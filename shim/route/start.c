@@ -52,12 +52,12 @@ static void say_nothing_to_pass_to(const struct allocator *allocator)
 static void say_no_heap(struct message *message)
 {
     message_begin(message);
-    message_text(message, "the kernel gives no memory for a heap (");
     if (window_is_occupied()) {
         message_text(message, environment_program());
-        message_text(message, " has its addresses in use, as a sanitizer's shadow does)");
+        message_text(message, " has the addresses of a heap in use, as what is built with a "
+                              "sanitizer does, and cannot be served");
     } else {
-        message_text(message, "ulimit -v?)");
+        message_text(message, "the kernel gives no memory for a heap (ulimit -v?)");
     }
 }
 

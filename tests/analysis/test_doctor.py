@@ -69,6 +69,14 @@ def test_unreadable_settings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["transparent huge pages"].state == "absent"
 
 
+def test_a_missing_proc_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "/proc" not in {row.name for row in capabilities.examine()}
+    monkeypatch.setattr(capabilities, "proc_is_mounted", lambda: False)
+    (row,) = [row for row in capabilities.examine() if row.name == "/proc"]
+    assert (row.state, row.available) == ("not mounted", False)
+    assert row.consequence.endswith("; mount -t proc proc /proc")
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_no_path_is_broken(real: Command, width: int) -> None:
     rows = json.loads(real.run("doctor", "--json").stdout)["rows"]

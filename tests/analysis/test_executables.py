@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from allotrope.system.allocators import choose, for_program, glibc
 from allotrope.system.errors import UserError
-from allotrope.system.executables import find_program, libraries_of, preload_obstacle
+from allotrope.system.executables import (
+    SERVES_ITSELF,
+    find_program,
+    libraries_of,
+    preload_obstacle,
+)
+from under import BUILD
+
+ARCHIVE = BUILD / ".libs" / "liballotrope.a"
 
 
 def build(tmp_path: Path, *flags: str, compiler: str = "cc") -> Path:
@@ -62,6 +70,32 @@ def test_sanitizers_bring_their_own_allocator(
 ) -> None:
     program = build(tmp_path, f"-fsanitize={sanitizer}", compiler=compiler)
     assert "sanitizer" in obstacle(program)
+
+
+@pytest.mark.parametrize("flags", [(), ("-s",)])
+@pytest.mark.parametrize("sanitizer, library", [("address", "asan"), ("thread", "tsan")])
+def test_sanitizers_are_found_where_gcc_has_linked_them_in(
+    tmp_path: Path, sanitizer: str, library: str, flags: tuple[str]
+) -> None:
+    link = f"-static-lib{library}"
+    program = build(tmp_path, f"-fsanitize={sanitizer}", link, *flags, compiler="gcc")
+    assert "sanitizer" in obstacle(program)
+
+
+def test_a_sanitizer_without_an_allocator_is_fine(tmp_path: Path) -> None:
+    flags = ("-fsanitize=undefined", "-static-libubsan")
+    assert preload_obstacle(build(tmp_path, *flags, compiler="gcc")) is None
+
+
+def test_a_static_program_with_our_archive_needs_no_loader_for_ours(tmp_path: Path) -> None:
+    # Nothing in the program itself calls malloc, which would bring it in.
+    program = build(tmp_path, "-static", "-pthread", "-Wl,-u,malloc", str(ARCHIVE))
+    assert obstacle(program) == SERVES_ITSELF
+    assert preload_obstacle(program, ours=True) is None
+    script = tmp_path / "script"
+    script.write_text(f"#!{program}\n")
+    assert preload_obstacle(script, ours=True) is None
+    assert "statically linked" in (preload_obstacle(build(tmp_path, "-static"), ours=True) or "")
 
 
 def test_a_program_that_merely_names_the_sanitizer_is_fine(tmp_path: Path) -> None:

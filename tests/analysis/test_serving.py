@@ -18,12 +18,12 @@ import pytest
 from allotrope.features.compare.measure import Comparison, Plan
 from allotrope.features.reach import served
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
-from allotrope.system import serving
+from allotrope.system import command_tree, serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.command_tree import CommandTree
 from allotrope.system.following import BURST, Allowance, Follower
 from allotrope.system.launch import Launch, launch
-from allotrope.system.process_tree import TreeUsage, Window, descendants, image_of
+from allotrope.system.process_tree import TICKS, TreeUsage, Window, descendants, image_of
 from allotrope.system.serving import (
     NOT_KNOWN,
     PRIVATE,
@@ -31,6 +31,7 @@ from allotrope.system.serving import (
     Process,
     Serving,
     Watcher,
+    among,
     first_link,
     look,
 )
@@ -450,6 +451,35 @@ def test_a_program_with_our_archive_serves_itself(tmp_path: Path, told: str, nam
         assert look(process.pid).allocator == name
 
 
+def test_a_static_program_with_our_archive_is_taken(real: Command, tmp_path: Path) -> None:
+    """Called directly, as among a shell's children."""
+    program = build(tmp_path, "carrier", PROGRAM, "-static", "-pthread", str(ARCHIVE))
+    assert "allocator " in real.run("run", "-a", "bsd", "--stats", "--", program).stderr
+    said = real.run("sites", "--rate=1", "--", program).stderr
+    assert "allocated at" in said and "Not seen" not in said
+    assert among([program], "bsd", 1000) == Serving("bsd", program, 1000, True)
+    assert among([program], None, 0).allocator == "static"
+    options = ["-a", "glibc", "-a", "blocks", "--rounds=1", "--warmup=0", "--json=-"]
+    document = json.loads(real.run("compare", *options, "--", program).stdout)
+    reach = {one["spec"]: one["served"]["in_reach"] for one in document["results"]}
+    assert reach == {"glibc": False, "blocks": True}
+
+
+def test_a_static_program_with_our_archive_is_not_for_others(real: Command, tmp_path: Path) -> None:
+    program = build(tmp_path, "carrier", PROGRAM, "-static", "-pthread", str(ARCHIVE))
+    for words in (["run", "-a", "glibc", "--latency"], ["sites", "-a", "glibc"]):
+        refused = real.run(*words, "--", program)
+        assert refused.returncode == 126 and "only allotrope's own allocators" in refused.stderr
+
+
+def test_why_a_watched_run_failed_is_told(real: Command) -> None:
+    script = '[ "$ALLOTROPE" != next ] || { echo the cause >&2; exit 1; }'
+    options = ["-a", "glibc", "-a", "blocks", "--rounds=1", "--warmup=0", "--json=-"]
+    document = json.loads(real.run("compare", *options, "--", "sh", "-c", script).stdout)
+    missing = document["results"][0]["served_missing"]
+    assert missing == "for, when watched, it ended so: exit status 1 (the cause)"
+
+
 MARK = "MARK=of this run"
 
 
@@ -511,10 +541,44 @@ class TestCommandTree:
             tree = CommandTree(root.pid, mark)
             assert [pid in tree.look() for _ in looks] == looks
 
+    @pytest.mark.parametrize(
+        "line, perhaps",
+        [("setsid env -i sleep", True), ("setsid sleep", False), ("env -i sleep", False)],
+    )
+    def test_of_whom_nothing_is_known_is_perhaps_of_it(self, line: str, perhaps: bool) -> None:
+        with orphan(f"{line} {HANG}") as (root, pid):
+            lose_parent(root, pid)
+            await_that(lambda: serving.command_of(pid) == "sleep")
+            tree = CommandTree(root.pid, MARK)
+            tree.look()
+            assert pid not in tree.perhaps  # it may be in the middle of an exec
+            tree.look()
+            assert (pid in tree.perhaps) == perhaps
+
+    def test_who_began_before_it_or_is_another_users_is_not_perhaps_of_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with orphan(f"setsid env -i sleep {HANG}") as (root, pid):
+            lose_parent(root, pid)
+            await_that(lambda: serving.command_of(pid) == "sleep")
+            time.sleep(2 / TICKS)
+            with waiting("cat") as later:
+                trees = [CommandTree(later.pid, MARK), CommandTree(root.pid, MARK)]
+                read = command_tree._user_and_control_groups
+                others = [*read(pid)[:1], b"0::/other"]
+                monkeypatch.setattr(
+                    command_tree,
+                    "_user_and_control_groups",
+                    lambda one: others if one == pid else read(one),
+                )
+                for tree in trees * 2:
+                    tree.look()
+                assert [pid in tree.perhaps for tree in trees] == [False, False]
+
     def test_who_was_there_before_the_command_is_not_of_it(self) -> None:
         with orphan(f"env -i sleep {HANG}") as (other, pid):
             lose_parent(other, pid)
-            time.sleep(2 / serving.TICKS)
+            time.sleep(2 / TICKS)
             with waiting("cat") as root:
                 tree = CommandTree(root.pid, MARK)
                 assert [pid in tree.look() for _ in range(2)] == [False, False]
@@ -660,6 +724,23 @@ class TestOnlooker:
             said == "our library did not serve go (it is linked statically, at least 3 processes)"
         )
 
+    def test_who_is_perhaps_of_the_command_is_named(self) -> None:
+        onlooker = Onlooker()
+        with waiting("cat") as process, waiting("cat") as heard_of:
+            await_that(lambda: serving.command_of(process.pid) == "cat")
+            onlooker.look_at_perhaps({process.pid, heard_of.pid})
+            found = served.seen_by(onlooker, choose("blocks"), {heard_of.pid})
+            (said,) = found.sentences("what was lost there")
+            assert str(said) == (
+                "Not seen: whether cat, orphaned while the command ran and without an environment "
+                "that may be read, came from it is not known."
+            )
+            assert found.as_document()["perhaps"] == ["cat"]
+            onlooker.look([process.pid, heard_of.pid], 0.0)  # they are the command's after all
+            assert not onlooker.perhaps
+        (said,) = served.NotSeen([], perhaps=list("abcdef")).clauses()
+        assert said.startswith("whether a, b, c, d and 2 more commands, orphaned")
+
     def test_how_long_nobody_looked_is_told(self) -> None:
         gap = (
             "Not seen: 3.1 s passed between two looks at the command's processes, so one that ran "
@@ -671,8 +752,9 @@ class TestOnlooker:
         assert served.NotSeen([], 3.14159).as_document() == {
             "not_seen": [],
             "longest_gap_seconds": 3.142,
+            "perhaps": [],
         }
-        nobody = {"not_seen": None, "longest_gap_seconds": None}
+        nobody = {"not_seen": None, "longest_gap_seconds": None, "perhaps": None}
         assert served.NotSeen(None).as_document() == nobody
 
 

@@ -303,6 +303,18 @@ def test_what_our_library_does_not_serve_is_named(real: Command, tmp_path: Path)
     assert document["longest_gap_seconds"] > 0
 
 
+def test_an_orphan_of_whom_nothing_is_known_is_named(real: Command, tmp_path: Path) -> None:
+    """As perhaps the command's, unless a look came before its parent's end."""
+    line = f"setsid -f env -i {static_that_lingers(tmp_path)}"
+    status, said = sites_of(real, ORPHAN.format(line), tmp_path)
+    assert status == 0
+    document = json.loads((tmp_path / "sites.json").read_text())
+    seen = [row["command"] for row in document["not_seen"]]
+    assert (document["perhaps"] or seen) == ["static"]
+    if not seen:
+        assert "whether static, orphaned while the command ran and" in " ".join(said.split())
+
+
 def test_what_nobody_may_look_at_is_named(real: Command, tmp_path: Path) -> None:
     """A program that only may be executed is not dumpable. Root may read it, unless it gives up
     that right."""

@@ -755,8 +755,8 @@ def test_addresses_that_a_sanitizer_uses_are_no_lack_of_memory(tmp_path: Path) -
     result = Under("blocks", LIBRARY, "blocks").run([str(program)], timeout=HANG)
     assert result.returncode == 2
     assert our_lines(result) == [
-        "allotrope: the kernel gives no memory for a heap (sanitized has its addresses in use, as "
-        "a sanitizer's shadow does)"
+        "allotrope: sanitized has the addresses of a heap in use, as what is built with a "
+        "sanitizer does, and cannot be served"
     ]
 
 

@@ -63,7 +63,8 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
     if stats is not None and not chosen.ours:
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
     preloads = chosen.library is not None or latency is not None
-    program = need_preloadable(command[0]) if preloads else find_program(command[0])
+    name = command[0]
+    program = need_preloadable(name, chosen.ours) if preloads else find_program(name)
     environment = dict(os.environ)
     environment |= chosen.environment() if latency is None else chosen.watched_environment()
     if stats is not None:

@@ -16,7 +16,14 @@ from pathlib import Path
 from . import allocators
 from .errors import UserError
 from .launch import Launch, launch
-from .machine import bracketed, distribution, integer, machine_facts, read_line
+from .machine import (
+    bracketed,
+    distribution,
+    integer,
+    machine_facts,
+    proc_is_mounted,
+    read_line,
+)
 from .places import PLACES
 
 # The first Linux with PAGEMAP_SCAN and userfaultfd's asynchronous write protection.
@@ -34,6 +41,7 @@ class Row:
 def examine() -> list[Row]:
     return [
         _kernel(),
+        *_proc(),
         _cpus(),
         _memory(),
         _huge_pages(),
@@ -53,6 +61,14 @@ def examine() -> list[Row]:
 
 def _kernel() -> Row:
     return Row("kernel", platform.release(), None, distribution() or "distribution unknown")
+
+
+def _proc() -> list[Row]:
+    """A row where it is missing, from which much of what is unknown here follows."""
+    if proc_is_mounted():
+        return []
+    what = "most commands need it, and the machine's facts are unknown; mount -t proc proc /proc"
+    return [Row("/proc", "not mounted", False, what)]
 
 
 def _cpus() -> Row:

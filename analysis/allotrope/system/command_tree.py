@@ -9,7 +9,9 @@ was orphaned between two looks is known by what it has inherited:
     its session or its group  it is not ours, and a process of the command is in it
 
 Where the environment tells nothing at two looks, because it is empty or may not be read, our own
-group will do. A shell makes one for each job, a script has one. Any other is not found.
+group will do. A shell makes one for each job, a script has one. Any other may be the command's or
+somebody else's: it is among `perhaps`, where its user and its control groups, which are inherited
+too, are ours.
 
 PR_SET_CHILD_SUBREAPER would bring all of them to us. But it changes what getppid() tells, and
 programs wait for their parent's end by asking whether that is 1.
@@ -38,6 +40,8 @@ class CommandTree:
         # Children of our ancestors that are not the command's, and whose environment tells nothing.
         self.strangers = {os.getpid(), *self.ancestors}
         self.silent: set[int] = set()
+        # Orphaned while the command ran, and nothing tells whose they are.
+        self.perhaps: set[int] = set()
 
     def look(self) -> list[int]:
         """The command and its processes, of which some may have ended."""
@@ -51,6 +55,8 @@ class CommandTree:
         self._add(pid for pid, ids in new.items() if (groups | self.groups).intersection(ids))
         silent = {pid for pid in new if not any(environments[pid])}
         self._add(pid for pid in silent & self.silent if new[pid][0] == os.getpgrp())
+        self.perhaps = {pid for pid in silent & self.silent if _may_come_from_us(pid)}
+        self.perhaps -= self.started.keys()
         self.silent = silent - self.started.keys()
         self.strangers |= new.keys() - self.started.keys() - silent
         return list(self.started)
@@ -92,6 +98,24 @@ def _ancestors(pid: int) -> list[int]:
         pid = fields[PARENT]
         found.append(pid)
     return [one for one in dict.fromkeys([*found, 1]) if one > 0]
+
+
+def _may_come_from_us(pid: int) -> bool:
+    """Of a child of an ancestor. What another program of our session has as a child, a shell, it
+    started itself; init and those that ask for orphaned processes have others' children."""
+    try:
+        parent = stat_fields(pid)[PARENT]
+        is_orphan = parent == 1 or os.getsid(parent) != os.getsid(0)
+        return is_orphan and _user_and_control_groups(pid) == _user_and_control_groups(os.getpid())
+    except (OSError, IndexError):
+        return False  # it has ended
+
+
+def _user_and_control_groups(pid: int) -> tuple[bytes, bytes]:
+    """The user is who started it: a setuid program has another's rights alone."""
+    status = Path(f"/proc/{pid}/status").read_bytes()
+    user = status.partition(b"\nUid:")[2].split()[0]
+    return user, Path(f"/proc/{pid}/cgroup").read_bytes()
 
 
 def _environment(pid: int) -> list[bytes]:

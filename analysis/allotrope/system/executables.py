@@ -12,6 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, BinaryIO, Sequence
 
+from .counters import carries_ours
+from .elf_files import defines_malloc
 from .errors import UserError
 
 STATUS_CANNOT_EXECUTE = 126
@@ -20,6 +22,10 @@ STATUS_NOT_FOUND = 127
 # e_machine of the machine that our library is built for: EM_X86_64.
 OUR_MACHINE = "EM_X86_64"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
+SERVES_ITSELF = (
+    "is linked statically with allotrope's library, so only allotrope's own allocators can serve "
+    "it and be watched"
+)
 SANITIZER_LIBRARIES = ("libasan.so", "libtsan.so", "libhwasan.so", "libclang_rt.asan")
 
 
@@ -61,28 +67,29 @@ def _interpreter_words(start: bytes) -> list[str]:
     return [word for word in os.fsdecode(line).split(" ") if word]
 
 
-def preload_obstacle(program: Path, depth: int = 4) -> str | None:
+def preload_obstacle(program: Path, ours: bool = False, depth: int = 4) -> str | None:
     """Why an allocator cannot be preloaded into `program`, as the end of the sentence "this
-    program ..."; None when nothing speaks against it."""
+    program ..."; None when nothing speaks against it. ours: whether it is one of our library,
+    which a static program may have in itself: that needs no loader."""
     if program.resolve().name in ("snap", "flatpak"):
         return "runs in a sandbox of its own, which sees neither LD_PRELOAD nor our library"
     try:
         with program.open("rb") as file:
             start = file.read(4096)
             if start.startswith(b"#!"):
-                return _obstacle_of_interpreter(start, depth)
+                return _obstacle_of_interpreter(start, ours, depth)
             if not start.startswith(b"\x7fELF"):
                 return None  # it goes to /bin/sh
-            return _obstacle_of_privilege(program) or _obstacle_of_elf(file)
+            return _obstacle_of_privilege(program) or _obstacle_of_elf(file, ours)
     except PermissionError:
         return "cannot be read, and a program that may be run but not read is not preloaded into"
 
 
-def need_preloadable(name: str) -> Path:
+def need_preloadable(name: str, ours: bool = False) -> Path:
     """The program that a command's first word starts; raises UserError where an allocator cannot be
-    preloaded into it."""
+    preloaded into it. ours: as of preload_obstacle()."""
     program = find_program(name)
-    obstacle = preload_obstacle(program)
+    obstacle = preload_obstacle(program, ours)
     if obstacle is not None:
         raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
     return program
@@ -126,9 +133,9 @@ def _interpreter(start: bytes) -> Path | None:
     return Path(found) if found else None
 
 
-def _obstacle_of_interpreter(start: bytes, depth: int) -> str | None:
+def _obstacle_of_interpreter(start: bytes, ours: bool, depth: int) -> str | None:
     interpreter = _interpreter(start) if depth > 0 else None
-    return preload_obstacle(interpreter, depth - 1) if interpreter else None
+    return preload_obstacle(interpreter, ours, depth - 1) if interpreter else None
 
 
 def _obstacle_of_privilege(program: Path) -> str | None:
@@ -145,7 +152,7 @@ def _obstacle_of_privilege(program: Path) -> str | None:
     return None if os.getuid() == 0 else "has file capabilities, so the loader ignores LD_PRELOAD"
 
 
-def _obstacle_of_elf(file: BinaryIO) -> str | None:
+def _obstacle_of_elf(file: BinaryIO, ours: bool) -> str | None:
     # Imported here: commands that start nothing need not wait for it.
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
@@ -160,6 +167,8 @@ def _obstacle_of_elf(file: BinaryIO) -> str | None:
             for segment in elf.iter_segments()
             if segment["p_type"] == "PT_INTERP"
         ]
+        if not interpreters and carries_ours(file.name):
+            return None if ours else SERVES_ITSELF
         if not interpreters:
             return "is statically linked, so there is no loader to preload anything"
         if "musl" in interpreters[0]:
@@ -204,7 +213,8 @@ def _defines(symbols: Sequence[Any] | None) -> bool:
 
 
 def _has_sanitizer(elf: "ELFFile") -> bool:  # type: ignore[name-defined]  # noqa: F821
-    """gcc links the sanitizer's library, clang links it in and exports its symbols."""
+    """gcc links the sanitizer's library, clang links it in and exports its symbols. Linked in by
+    gcc (-static-libasan) it has a malloc, and asks for the program's own symbolizer."""
     dynamic = elf.get_section_by_name(".dynamic")
     if dynamic is not None:
         for tag in dynamic.iter_tags("DT_NEEDED"):
@@ -213,4 +223,6 @@ def _has_sanitizer(elf: "ELFFile") -> bool:  # type: ignore[name-defined]  # noq
     symbols = elf.get_section_by_name(".dynsym")
     if symbols is None:
         return False
+    if symbols.get_symbol_by_name("__sanitizer_symbolize_code") and defines_malloc(elf):
+        return True
     return any(symbols.get_symbol_by_name(name) for name in ("__asan_init", "__tsan_init"))

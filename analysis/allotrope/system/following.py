@@ -4,7 +4,7 @@ anything for it."""
 
 import threading
 import time
-from typing import Self, Sequence
+from typing import Collection, Self, Sequence
 
 from .command_tree import CommandTree
 
@@ -63,6 +63,9 @@ class Follower:
         look was due."""
         raise NotImplementedError
 
+    def look_at_perhaps(self, pids: Collection[int]) -> None:
+        """pids: orphaned processes that may be the command's or somebody else's."""
+
     def _look_on(self, root: int) -> None:
         last = time.monotonic()
         tree = CommandTree(root, self.mark)
@@ -74,5 +77,6 @@ class Follower:
             passed, last = now - last, now
             self.longest_gap = max(self.longest_gap, passed)
             self.look(tree.look(), now - began)
+            self.look_at_perhaps(tree.perhaps)
             rest = allowance.rest_after(time.thread_time() - start, passed)
         self.longest_gap = max(self.longest_gap, time.monotonic() - last)

@@ -22,7 +22,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any, Collection, Iterator, Sequence
 
 from .counters import Published, carries_ours, find_published, heap_range, mapped_memory
 from .elf_files import ask, defines_malloc, is_static
@@ -120,6 +120,8 @@ def among(files: Sequence[str], own: str | None, allocations: int) -> Serving:
     for place, file in enumerate(files):
         try:
             if place == 0 and ask(file, is_static):
+                if own is not None and carries_ours(file):
+                    return Serving(own, file, allocations, True)
                 return Serving("static", file, None)
             if not ask(file, defines_malloc):
                 continue
@@ -340,9 +342,14 @@ class Onlooker(Follower):
         super().__init__(mark)
         self.processes: list[Process] = []  # in the order in which they were first seen
         self.known: dict[int, tuple[Image, Process]] = {}
+        self.perhaps: dict[int, str] = {}  # their names, where nothing tells whose they are
+
+    def look_at_perhaps(self, pids: Collection[int]) -> None:
+        self.perhaps |= {pid: command_of(pid) for pid in pids}
 
     def look(self, pids: Sequence[int], seconds: float) -> None:
         for pid in pids:
+            self.perhaps.pop(pid, None)
             image = image_of(pid)
             if image is not None:
                 self._look_at(pid, image)

@@ -55,7 +55,7 @@ from ...system.allocators import (
     with_unwinder,
 )
 from ...system.errors import UserError
-from ...system.executables import find_program, preload_obstacle
+from ...system.executables import SERVES_ITSELF, find_program, preload_obstacle
 from ...system.launch import Launch, Run, launch, launch_together
 from ...system.machine import busy_seconds, duet_processor, proc_is_mounted
 from ...system.native import last_line, read_reports
@@ -373,9 +373,10 @@ def check_plan(plan: Plan) -> None:
         check_server_plan(plan.server)
     for allocator in plan.allocators:
         name = plan.command_of(allocator)[0]
-        obstacle = preload_obstacle(find_program(name))
+        obstacle = preload_obstacle(find_program(name), allocator.ours)
         if obstacle is not None and allocator.library:
-            raise UserError(f"{name}: this program {obstacle}; there is nothing to compare")
+            rest = "leave out" if obstacle == SERVES_ITSELF else "there is nothing to compare under"
+            raise UserError(f"{name}: this program {obstacle}; {rest} {allocator.spec}")
     for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
         if Path(path).name.startswith(ALLOCATOR_LIBRARIES):
             raise UserError(
@@ -472,11 +473,15 @@ class Runner:
         return same and not run.timed_out and run.problem is None
 
     def _explain_failure(self, run: Run) -> str:
-        said = f" ({message})" if (message := self.written.last_error()) else ""
         remedy = (
             "raise --timeout" if run.timed_out else "mend it, or accept that with --ignore-failure"
         )
-        return f"the command fails under glibc: {run.ending()}{said}; {remedy}"
+        return f"the command fails under glibc: {self._ending(run)}; {remedy}"
+
+    def _ending(self, run: Run) -> str:
+        """Of the last run, with the last line of its standard error."""
+        said = f" ({message})" if (message := self.written.last_error()) else ""
+        return f"{run.ending()}{said}"
 
     def warm_up(self) -> None:
         """glibc is warm by now."""
@@ -514,7 +519,7 @@ class Runner:
             self._note_served(contender, watcher, run, read_reports(reports))
         else:
             _empty(reports)
-            contender.served_missing = f"for, when watched, it ended so: {run.ending()}"
+            contender.served_missing = f"for, when watched, it ended so: {self._ending(run)}"
             run = self._run(contender.allocator, "who serves", settings)
             if self._ended_well(run):
                 self._prove_served(contender, run, read_reports(reports), None)
@@ -574,10 +579,11 @@ class Runner:
         else:
             for folder in (accounts, places):
                 _empty(folder)
+            watched = f"for, when watched, it ended so: {self._ending(run)}"
             again = self._attempt(contender, "accounting", **how)
             if again is None:
                 return
-            contender.served_missing = f"for, when watched, it ended so: {run.ending()}"
+            contender.served_missing = watched
         if self.comparison.sites is None:
             found = read_sites(places, contender.allocator)
             self.comparison.sites = summarize_sites(found) if found else None
@@ -607,7 +613,8 @@ class Runner:
                 file.unlink()
             if not self._ended_well(run):
                 contender.latency = None
-                contender.latency_missing = f"no latencies, for with its calls timed {run.ending()}"
+                how = self._ending(run)
+                contender.latency_missing = f"no latencies, for with its calls timed {how}"
             elif contender.latency is None:
                 contender.latency_missing = "no process of the command wrote latencies"
             else:

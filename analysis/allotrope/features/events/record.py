@@ -21,7 +21,7 @@ def recording_line(
             f"-a {spec}: only allotrope's own allocators tell of events; the events "
             "are the program's, whichever of them serves it"
         )
-    need_preloadable(command[0])
+    need_preloadable(command[0], ours=True)
     description = {
         "command": list(command),
         "allocator": chosen.spec,

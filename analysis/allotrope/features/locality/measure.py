@@ -87,6 +87,7 @@ def _record(
 def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocator]:
     chosen = allocators.choose_each(specs or ("glibc",))
     find_program(command[0])
-    if any(allocator.library is not None for allocator in chosen):
-        need_preloadable(command[0])
+    for allocator in chosen:
+        if allocator.library is not None:
+            need_preloadable(command[0], allocator.ours)
     return [allocators.for_program(one, command[0]) for one in chosen]

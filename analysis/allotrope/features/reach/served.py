@@ -325,11 +325,13 @@ class NotSeen:
 
     rows: Sequence[Mapping[str, Any]] | None  # of not_seen(); None: nobody could look
     longest_gap: float = 0.0  # seconds between two looks
+    perhaps: Sequence[str] = ()  # orphaned processes' names, where nothing tells whose they are
 
     def as_document(self) -> dict[str, Any]:
         """docs/sites.md."""
         gap = None if self.rows is None else round(self.longest_gap, 3)
-        return {"not_seen": self.rows, "longest_gap_seconds": gap}
+        perhaps = None if self.rows is None else list(self.perhaps)
+        return {"not_seen": self.rows, "longest_gap_seconds": gap, "perhaps": perhaps}
 
     def without(self, named: Collection[str]) -> "NotSeen":
         """named: commands of which the report says the same, for they wrote one."""
@@ -344,6 +346,11 @@ class NotSeen:
             found.append(f"our library did not serve {_name_all(known, AT_LEAST)}")
         if unseen := self._rows(unseen=True):
             found.append(f"whether our library served {_name_all(unseen, AT_LEAST)} is not known")
+        if self.perhaps:
+            found.append(
+                f"whether {_some_names(self.perhaps)}, orphaned while the command ran and without "
+                "an environment that may be read, came from it is not known"
+            )
         if self.longest_gap >= NOTICEABLE_GAP:
             found.append(
                 f"{self.longest_gap:.1f} s passed between two looks at the command's processes, so "
@@ -367,4 +374,11 @@ def seen_by(onlooker: Onlooker, allocator: Allocator, heard_of: Collection[int])
     """heard_of: as of not_seen()."""
     if not proc_is_mounted():
         return NotSeen(None)
-    return NotSeen(not_seen(onlooker.processes, allocator, heard_of), onlooker.longest_gap)
+    rows = not_seen(onlooker.processes, allocator, heard_of)
+    perhaps = {name for pid, name in onlooker.perhaps.items() if pid not in heard_of}
+    return NotSeen(rows, onlooker.longest_gap, sorted(perhaps))
+
+
+def _some_names(names: Sequence[str]) -> str:
+    more = [f"{len(names) - MOST_NAMED} more commands"] if len(names) > MOST_NAMED else []
+    return enumerate_names([*names[:MOST_NAMED], *more])

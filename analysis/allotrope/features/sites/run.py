@@ -19,7 +19,7 @@ def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
     catalogue = allocators.own_catalogue()
     assert catalogue is not None
     chosen = allocators.choose(spec or catalogue["allocators"][0]["name"])
-    need_preloadable(command[0])
+    need_preloadable(command[0], chosen.ours)
     return allocators.for_program(chosen, command[0])
 
 

@@ -20,7 +20,7 @@ def allocator_environment(
     """The environment to record `program` in. One that nothing can be preloaded into is recorded
     as it is, unless an allocator was asked for."""
     chosen = allocators.for_program(allocators.choose(spec or "glibc"), name)
-    obstacle = preload_obstacle(program)
+    obstacle = preload_obstacle(program, chosen.ours)
     if plain:
         if chosen.library is not None and obstacle is not None:
             raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
