@@ -86,7 +86,18 @@ def folder(real: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for line in (
         ["record", "-o", "run.alt", "--", "./program"],
         ["events", "-o", "run.ale", "--", "./program"],
-        ["compare", "--rounds", "2", "-a", "glibc", "--json", "new.json", "--", "./program"],
+        # A suite, as the example before `--from` writes it.
+        [
+            "compare",
+            "--suite",
+            "programs.toml",
+            "--rounds",
+            "2",
+            "-a",
+            "glibc",
+            "--json",
+            "new.json",
+        ],
         ["sites", "--json", "before.json", "--", "./program"],
         ["sites", "--json", "after.json", "--", "./program"],
         ["leaks", "--json", "leaks.json", "--", "./program"],
