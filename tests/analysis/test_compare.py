@@ -810,6 +810,8 @@ class TestVerdictOnMemory:
             ((0.5, 0.625), "same, worse by 512 to 640 KiB"),
             ((-0.5, -0.75), "same, better by 512 to 768 KiB"),
             ((0.5, 2.0), "same, worse by 512 KiB to 2.0 MiB"),
+            ((0.99, 1.375), "same, worse by 1013 KiB to 1.4 MiB"),
+            ((0.5, 0.999), "same, worse by 512 to 1022 KiB"),
             ((1.0, 2.0), "same, worse"),
             ((-0.5, 2.0), "same, not decided"),
             ((0.0,), "same, same"),

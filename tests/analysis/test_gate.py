@@ -15,6 +15,7 @@ from allotrope.features.compare.difference import (
     compare_pair,
     difference_lines,
     difference_rows,
+    difference_sentences,
     quotient,
 )
 from allotrope.features.compare.gate import (
@@ -32,7 +33,10 @@ from made_up_suite import ROUNDS, measured
 from under import OWN_MALLOC
 
 
-def quantity(median: float, ratio: tuple[float, float, float]) -> dict[str, Any]:
+INTERRUPTED = {"asked": 12, "interrupted": True}
+
+
+def quantity(median: float, ratio: tuple[float, float, float], rounds: int = 11) -> dict[str, Any]:
     low, middle, high = ratio
     return {
         "median": median,
@@ -41,25 +45,27 @@ def quantity(median: float, ratio: tuple[float, float, float]) -> dict[str, Any]
         "ratio": middle,
         "ratio_low": low,
         "ratio_high": high,
-        "interval": "order-statistic",
+        "interval": "order-statistic" if rounds >= 9 else "range",
         "coverage": 0.98,
-        "rounds": [median] * 11,
+        "rounds": [median] * rounds,
     }
 
 
 def document(cpu: tuple[float, float, float], rounds: int = 11, **more: Any) -> dict[str, Any]:
+    """rounds: those that were measured; as many were asked for, unless `more` says otherwise."""
+    one = (1.0, 1.0, 1.0)
     keys = ("wall_seconds", "peak_rss_bytes", "tree_peak_bytes", "minor_faults")
     results = []
-    for spec, ratio in (("glibc", (1.0, 1.0, 1.0)), ("blocks:x=1.5", cpu)):
+    for spec, ratio in (("glibc", one), ("blocks:x=1.5", cpu)):
         results.append(
-            {"spec": spec, "status": "ok", "cpu_seconds": quantity(2.0, ratio)}
-            | {key: quantity(100 * 2.0**20, (1.0, 1.0, 1.0)) for key in keys}
+            {"spec": spec, "status": "ok", "cpu_seconds": quantity(2.0, ratio, rounds)}
+            | {key: quantity(100 * 2.0**20, one, rounds) for key in keys}
         )
     return {
         "schema": "allotrope.compare/1",
         "date": "2026-11-23T00:00:00Z",
         "baseline": "glibc",
-        "rounds": rounds,
+        "rounds": more.pop("asked", rounds),
         "command": ["x"],
         "machine": {"cpu": "one", "kernel": "6", "libc": "g"},
         "server": None,
@@ -90,6 +96,22 @@ class TestConditions:
     ) -> None:
         (judgement,) = judge([parse_condition(text)], document(cpu))
         assert judgement.met is met, judgement.line
+
+    @pytest.mark.parametrize("bound", ["> 1.05", "> 5%", "< 5s"])
+    def test_an_interruption_leaves_a_range_which_decides_nothing(self, bound: str) -> None:
+        """However many rounds were asked for; the remedy is said, and of changes too."""
+        broken = document((1.2, 1.3, 1.4), rounds=5, **INTERRUPTED)
+        condition = parse_condition(f"any.cpu {bound}")
+        judgements = judge([condition], broken)
+        if condition.unit is None:
+            judgements += judge([condition], broken, change_of(document((1, 1, 1)), broken))
+            judgements += judge([condition], document((2, 2, 2)), change_of(broken, broken))
+        for judgement in judgements:
+            assert judgement.met is None
+            told = "not decided; more --rounds would tell (5 rounds, too few for an interval): "
+            assert told in judgement.line
+        suite = judge_programs([condition], {"programs": [entry("a", broken)]})
+        assert suite_gate_lines(suite)[1] == "Of 1 judgement: 0 failures, 1 not decided."
 
     def test_no_figures_are_a_failure(self) -> None:
         without = document((1, 1, 1))
@@ -200,6 +222,51 @@ class TestDifference:
         rows = rows_of(few, document((0.9, 0.91, 0.92)))
         assert {row[5] for row in rows[1:]} == {"not decided"}
 
+    @pytest.mark.parametrize("later", [False, True])
+    def test_nor_does_what_an_interruption_left(self, later: bool) -> None:
+        pair = [document((1.1, 1.11, 1.12), 5, **INTERRUPTED), document((0.9, 0.91, 0.92))]
+        found = held(*(reversed(pair) if later else pair))
+        assert {row[5] for row in difference_rows(found)[1:]} == {"not decided"}
+        assert found.notes == [
+            "Below 9 rounds there is no interval but a range, which decides nothing.",
+            f"The {'later' if later else 'earlier'} comparison was interrupted; its figures are of "
+            "the rounds before that.",
+        ]
+
+    def test_what_ended_otherwise_is_told_too(self) -> None:
+        early = document((1, 1, 1), interrupted=True)
+        for result in early["results"]:
+            for key in [key for key, value in result.items() if isinstance(value, dict)]:
+                result[key] = None
+        broken = document((1, 1, 1), incomplete="glibc failed in round 10")
+        assert held(early, broken).notes == [
+            "The earlier comparison was interrupted before its first round.",
+            "The later comparison is incomplete: glibc failed in round 10.",
+        ]
+
+    def test_little_memory_is_told_in_the_table_and_by_the_gate_alone(self) -> None:
+        pair = [measured("a", (9.0, size))["comparison"] for size in (2.0, 2.5)]
+        pair[0] |= {"date": "", "command": ["x"]}
+        found = held(*pair)
+        memory = next(row for row in difference_rows(found) if row[:2] == ["mock", "memory"])
+        assert memory[4:] == ["1.250 [1.250, 1.250]", "worse by 512 KiB"]
+        assert [str(one) for one in difference_sentences(found)] == [
+            "Of 6 changes: 0 worse, 0 better, 5 the same within 2%, 0 not decided, 1 of memory "
+            "below 1.0 MiB, or perhaps so."
+        ]
+        assert "a difference below 1.0 MiB is not told on top" in difference_lines(found)[1]
+        (judgement,) = judge([parse_condition("any.memory > 5%")], pair[1], change_of(*pair))
+        assert judgement.met and judgement.line.endswith("1.250 [1.250, 1.250], below 1.0 MiB")
+
+    def test_a_ratio_that_fell_for_the_baselines_growth_is_no_better_memory(self) -> None:
+        before, after = (measured("a", sizes)["comparison"] for sizes in ((10, 20), (30, 31)))
+        found = held(before, after)
+        assert [str(one) for one in difference_sentences(found)[1:]] == [
+            "Worse: glibc in memory.",
+            "Better against glibc alone: mock in memory.",
+        ]
+        assert "against glibc alone: the ratio changed so" in difference_lines(found)[1]
+
     def test_the_threshold_is_the_later_comparisons(self) -> None:
         pair = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92), threshold=0.5)
         cpu = next(row for row in rows_of(*pair) if row[:2] == ["blocks:x=1.5", "CPU"])
@@ -243,6 +310,12 @@ class TestDifference:
         assert done.returncode == 3 and "yes, failed" in done.stdout
         done = real.run("compare", "--from", str(files[0]), "--fail-if", "any.cpu > 1.2")
         assert done.returncode == 0 and "Fail if any.cpu > 1.2" in done.stdout
+        broken = document((1.3, 1.31, 1.32), rounds=5, **INTERRUPTED)
+        files[1].write_text(json.dumps(broken))
+        for words in (line, line[:3]):
+            done = real.run(*words, "--fail-if", "any.cpu > 1.2")
+            assert done.returncode == 0 and "not decided; more --rounds" in done.stdout
+        files[1].write_text(json.dumps(document((1.3, 1.31, 1.32))))
         done = real.run("compare", "--against", str(files[0]), "--", "ls")
         assert done.returncode == 2 and "--against needs --from" in done.stderr
         done = real.run(*line, "--rounds", "3")

@@ -231,6 +231,36 @@ def test_an_interrupted_scan_speaks_by_the_values_that_have_rounds_enough() -> N
     )
 
 
+def test_a_value_before_whose_first_round_it_was_interrupted_has_none() -> None:
+    late = measured("n=2", (9.0, 9.0)) | {"status": "not-measured", "comparison": None}
+    document = made_up([measured("n=1", (9.0, 9.0)), late], interrupted=True, **VARIED)
+    assert recommend_suite(document)[-1].text == (
+        "the scan was interrupted; the figures are of the rounds before that, of which n=2 had "
+        "none."
+    )
+    assert value_rows(document, "cpu_seconds")[-1] == ["n=2", "–", "–", "–", "not measured"]
+
+
+def test_an_interruption_before_any_round(real: Command, tmp_path: Path) -> None:
+    """There is nothing that the figures could be of, and nothing to draw."""
+    line = ["compare", "-a", "glibc", "-a", "bsd", "--vary", "n=1,2", "--json", "json", "--html"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    shell = f"echo {{n}} >>trace; sleep {HANG}"
+    command = real.start(*line, "page", "--shell", shell, cwd=tmp_path, **pipes)
+    await_that(lambda: (tmp_path / "trace").exists() and _lines(tmp_path / "trace") > 0)
+    command.send_signal(signal.SIGINT)
+    shown, _ = command.communicate(timeout=HANG)
+    assert command.returncode == 130
+    assert "Not decided: no value was measured." in shown
+    assert "Incomplete: the scan was interrupted before any value was measured." in shown
+    assert re.search("n=2 .* not measured", shown) and "measured" not in shown.replace(
+        "not measured", ""
+    ).replace("was measured", "")
+    entries = json.loads((tmp_path / "json").read_text())["programs"]
+    assert [(one["status"], one["comparison"]) for one in entries] == [("not-measured", None)] * 2
+    assert "programs-cpu" not in (tmp_path / "page").read_text()
+
+
 @pytest.mark.parametrize(
     "others, said",
     [

@@ -17,7 +17,7 @@ import pytest
 from allotrope.features.compare.difference import Difference, difference_sentences
 from allotrope.features.compare.page import compare_page
 from allotrope.features.suite import page as suite_page
-from allotrope.features.suite.difference import compare_suites
+from allotrope.features.suite.difference import change_tables, compare_suites
 from allotrope.features.suite.means import mean_ratio, means, memory_that_counts
 from allotrope.features.suite.output import as_csv, as_markdown, recommend_suite
 from allotrope.features.suite.tables import means_rows, program_rows, served_rows
@@ -40,7 +40,7 @@ PROGRAM = closed(
     {
         "name": {"type": "string"},
         "host": {"type": ["string", "null"]},
-        "status": {"enum": ["measured", "skipped", "failed"]},
+        "status": {"enum": ["measured", "skipped", "failed", "not-measured"]},
         "reason": {"type": ["string", "null"]},
         "comparison": {"anyOf": [{"type": "null"}, COMPARISON]},
     }
@@ -761,6 +761,27 @@ class TestDifference:
             "; mock in memory (a and geometric mean).",
         ]
 
+    def test_little_memory_has_a_mark_and_is_not_told_on_top(self) -> None:
+        """Nor is a mean of such programs."""
+        names = ("a", "b")
+        small = [made_up([measured(name, (9.0, size)) for name in names]) for size in (2.0, 2.5)]
+        found = held(*small)
+        table = dict(change_tables(found))["memory, after over before"]
+        assert [row[2] for row in table[1:]] == ["1.25~", "1.25~", "1.25~"]
+        (sentence,) = difference_sentences(found)
+        assert "0 worse" in sentence.text and "3 of memory below 1.0 MiB" in sentence.text
+        for document, size in zip(small, (100.0, 140.0)):
+            large = measured("large", (9.0, size))
+            document |= made_up([*document["programs"], large])
+        told = difference_sentences(held(*small))[1]
+        assert str(told) == "Worse: mock in memory (large and geometric mean)."
+
+    def test_a_mean_that_fell_for_the_baselines_growth_is_no_better_memory(self) -> None:
+        pair = [made_up([measured("a", sizes)]) for sizes in ((10, 20), (30, 31))]
+        assert str(difference_sentences(held(*pair))[-1]) == (
+            "Better against glibc alone: mock in memory (a and geometric mean)."
+        )
+
     def test_a_mean_is_over_the_programs_that_both_went_through(self) -> None:
         """What only one has is named."""
         gone = measured("gone", MORE, 9.0)
@@ -807,6 +828,7 @@ class TestDifference:
     def test_few_rounds_decide_nothing(self) -> None:
         before = made_up([measured("a", MORE)])
         after = made_up([measured("a", MORE, 2.0, rounds=8)], interrupted=True)
+        after["programs"][0]["comparison"]["rounds"] = ROUNDS  # which were asked for
         found = held(before, after)
         assert verdicts(found, "CPU") == {"a": "not decided", "mean": "not decided"}
         assert found.notes[0].startswith("Below 9 rounds")

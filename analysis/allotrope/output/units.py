@@ -23,9 +23,18 @@ def format_bytes(size: float) -> str:
     return f"{value:.0f} {unit}" if value >= 99.95 or unit == "B" else f"{value:.1f} {unit}"
 
 
-def format_byte_range(low: float, high: float) -> str:
-    """512 to 640 KiB: a unit that both have is said once; so is a figure."""
-    (least, unit), (most, other) = (format_bytes(size).split() for size in (low, high))
+def _format_beside(size: float, bound: int) -> str:
+    """What is below the bound is not rounded up to it: of 1 MiB, 1013 KiB."""
+    text = format_bytes(size)
+    if size >= bound or text != format_bytes(bound):
+        return text
+    return f"{math.floor(size / KIBIBYTE)} KiB"
+
+
+def format_byte_range(low: float, high: float, bound: int = 0) -> str:
+    """512 to 640 KiB: a unit that both have is said once; so is a figure. bound: which an end that
+    is below it must not read as; in mebibytes."""
+    (least, unit), (most, other) = (_format_beside(size, bound).split() for size in (low, high))
     if (least, unit) == (most, other):
         return f"{most} {other}"
     return f"{least} to {most} {other}" if unit == other else f"{least} {unit} to {most} {other}"

@@ -11,20 +11,22 @@ together (Bonferroni), and is wide rather than wrong.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output import files
-from ...output.sentences import Sentence, counted, enumerate_names
+from ...output.sentences import LITTLE, Sentence, counted, enumerate_names
 from ...output.text import markdown_table
 from ...output.units import format_bytes, format_percent, format_ratio, format_time
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
-from ...statistics.verdicts import THRESHOLD, Outcome, judge
+from ...statistics.verdicts import THRESHOLD, Interval, Outcome, Weight, is_told, judge
 from ...system.errors import UserError
 from .findings import cpu_quantity, memory_quantity
-from .gate import UNFIT, Condition, Judgement, unfit_result
+from .gate import UNFIT, Condition, Figure, Judgement, summaries, unfit_result
+from .judged import few_rounds, verdict_in_words, weighed
 
 Document = Mapping[str, Any]
+Results = Mapping[str, Mapping[str, Any]]  # by spec
 SCHEMA = "allotrope.difference/1"
 
 
@@ -52,7 +54,7 @@ def check_pair(before: Document, after: Document) -> list[str]:
     only = names[0] ^ names[1]
     if only:
         notes.append(f"Only in one of them: {', '.join(sorted(only))}.")
-    if _are_few(before, after):
+    if _have_ranges(before, after):
         notes.append(
             f"Below {LEAST_JUDGED_ROUNDS} rounds there is no interval but a range, which decides "
             "nothing."
@@ -60,8 +62,29 @@ def check_pair(before: Document, after: Document) -> list[str]:
     return notes + _notes_of_status(before, after)
 
 
-def _are_few(before: Document, after: Document) -> bool:
-    return bool(min(before["rounds"], after["rounds"]) < LEAST_JUDGED_ROUNDS)
+def _have_ranges(*documents: Document) -> bool:
+    """Whether one of them has, in any quantity."""
+    results = [result for document in documents for result in document["results"]]
+    return any(few_rounds(*summaries(result).values()) is not None for result in results)
+
+
+def interruption(when: str, what: str, has_figures: bool) -> str:
+    """What the reader must know of a measurement that was interrupted. what: it is."""
+    if not has_figures:
+        return f"The {when} {what} was interrupted before its first round."
+    return f"The {when} {what} was interrupted; its figures are of the rounds before that."
+
+
+def _notes_of_breaks(before: Document, after: Document) -> list[str]:
+    """Of two comparisons of one command, whether they were measured to the end."""
+    notes = []
+    for when, document in (("earlier", before), ("later", after)):
+        if document.get("interrupted"):
+            has_figures = any(summaries(result) for result in document["results"])
+            notes.append(interruption(when, "comparison", has_figures))
+        elif document.get("incomplete"):
+            notes.append(f"The {when} comparison is incomplete: {document['incomplete']}.")
+    return notes
 
 
 def _by_spec(document: Document) -> dict[str, Mapping[str, Any]]:
@@ -131,6 +154,13 @@ class Change:
     verdict: Outcome | None  # None: nothing can be judged
     write: Callable[[float], str]  # a figure of the quantity, for people
     part: str | None = None  # the program or value that it is of; None: the command, or a mean
+    weight: Weight = Weight.MUCH  # of the difference, if it is of memory
+    ends: Interval | None = None  # the interval of that difference, bytes
+    alone: bool = False  # of memory: the ratio changed so, but not the allocator's own figure
+
+    def is_little(self) -> bool:
+        """Whether it is better or worse by so little memory that it does not count, or perhaps."""
+        return is_told(self.verdict) and self.weight is not Weight.MUCH
 
 
 @dataclass(frozen=True)
@@ -148,7 +178,7 @@ def changes(before: Document, after: Document) -> list[Change]:
     """Allocator by allocator, in the later comparison's order."""
     base = after["baseline"]
     old, new = _by_spec(before), _by_spec(after)
-    few, threshold = _are_few(before, after), threshold_of(after)
+    threshold = threshold_of(after)
     metrics = (after.get("server") or {}).get("metrics", ())
     rising = {f"metric:{one['name']}" for one in metrics if one["more_is_better"]}
     found = []
@@ -159,14 +189,46 @@ def changes(before: Document, after: Document) -> list[Change]:
             pair = (old.get(spec, {}).get(key), result.get(key))
             if pair[0] is None or pair[1] is None:
                 continue
-            ratio = quotient(*pair, "" if spec == base else "ratio")
-            verdict = None
-            if ratio is not None and not unfit:
-                verdict = Outcome.NOT_DECIDED if few else judge(ratio, threshold, key in rising)
+            figure = _changed(old, new, base, spec, key)
+            verdict = None if figure is None or unfit else _judge(figure, threshold, key in rising)
             medians = pair[0]["median"], pair[1]["median"]
             of = "figure" if spec == base else "ratio"
-            found.append(Change(spec, key, name, of, *medians, ratio, verdict, write))
+            change = Change(spec, key, name, of, *medians, None, verdict, write)
+            if figure is not None:
+                own = quotient(*pair, "")
+                is_own = own is not None and judge(own, threshold) == verdict
+                change = replace(
+                    change,
+                    change=figure.interval,
+                    weight=figure.weight,
+                    ends=figure.ends,
+                    alone=name == "memory" and is_told(verdict) and not is_own,
+                )
+            found.append(change)
     return found
+
+
+def _judge(figure: Figure, threshold: float, more_is_better: bool) -> Outcome:
+    if figure.few:
+        return Outcome.NOT_DECIDED
+    return judge(figure.interval, threshold, more_is_better)
+
+
+def _changed(old: Results, new: Results, base: str, spec: str, key: str) -> Figure | None:
+    """How an allocator's ratio to the baseline changed, or the baseline's figure. None without a
+    ratio. The difference of memory is from what the later ratio's allocator would take at the
+    earlier ratio: that ratio times the later baseline."""
+    pair = old.get(spec, {}).get(key), new[spec].get(key)
+    change = quotient(*pair, "" if spec == base else "ratio")
+    if change is None:
+        return None
+    weight, ends = Weight.MUCH, None
+    if key.endswith("_bytes"):
+        unchanged = old[spec][key]["median"]
+        if spec != base:
+            unchanged = old[spec][key]["ratio"] * new[base][key]["median"]
+        weight, ends = weighed(change, unchanged)
+    return Figure(change, few_rounds(*pair), weight, ends)
 
 
 def threshold_of(after: Document) -> float:
@@ -177,7 +239,7 @@ def threshold_of(after: Document) -> float:
 def compare_pair(before: tuple[str, Document], after: tuple[str, Document]) -> Difference:
     """Of two comparisons of one command."""
     pair = before[1], after[1]
-    notes = check_pair(*pair)
+    notes = [*check_pair(*pair), *_notes_of_breaks(*pair)]
     return Difference(before, after, changes(*pair), notes)
 
 
@@ -193,7 +255,8 @@ def difference_rows(difference: Difference) -> list[list[str]]:
         ratio = one.change
         change = format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
         figures = (one.write(one.before), one.write(one.after))
-        rows.append([one.spec, one.name, *figures, change, one.verdict or ""])
+        verdict = verdict_in_words(one.verdict or "", one.weight, one.ends)
+        rows.append([one.spec, one.name, *figures, change, verdict])
     if difference.part is None:
         return rows
     parts = [difference.part, *(one.part or MEAN for one in difference.found)]
@@ -220,33 +283,51 @@ def difference_lines(difference: Difference) -> list[str]:
             f"{MEAN}: of the ratios, over the programs through which the allocator went in both; "
             "programs of little memory count too."
         )
+    if any(one.is_little() for one in difference.found):
+        lines.append(
+            f"Memory: a difference below {LITTLE} is not told on top. Of a ratio it is the "
+            f"difference from what the earlier ratio would make of {base}'s later memory."
+        )
+    if any(one.alone for one in difference.found):
+        lines.append(
+            f"against {base} alone: the ratio changed so, but not the allocator's own memory, or "
+            "that is not decided."
+        )
     return [*lines, *difference.notes]
 
 
 def difference_sentences(difference: Difference) -> list[Sentence]:
     """How many changes there are of each kind, and which are told."""
-    found, threshold = difference.found, threshold_of(difference.after[1])
+    threshold = threshold_of(difference.after[1])
+    found = [one for one in difference.found if not one.is_little()]
+    little = len(difference.found) - len(found)
     words = {one: str(one) for one in (Outcome.WORSE, Outcome.BETTER)}
     words[Outcome.SAME] = f"the same within {format_percent(threshold)}"
     words[Outcome.NOT_DECIDED] = "not decided"
     count = Counter(one.verdict for one in found)
     counts = [f"{count[outcome]} {said}" for outcome, said in words.items()]
     counts += [f"{count[None]} without a verdict"] if count[None] else []
-    title = f"Of {counted(len(found), 'change')}"
+    counts += [f"{little} of memory below {LITTLE}, or perhaps so"] if little else []
+    title = f"Of {counted(len(difference.found), 'change')}"
     sentences = [Sentence("finding", title, f"{', '.join(counts)}.")]
-    for outcome in (Outcome.WORSE, Outcome.BETTER):
-        where: dict[str, list[str]] = {}
-        for one in found:
-            if one.verdict == outcome:
-                where.setdefault(f"{one.spec} in {one.name}", []).append(one.part or MEAN)
-        named = [
-            what if difference.part is None else f"{what} ({enumerate_names(parts)})"
-            for what, parts in where.items()
-        ]
-        if named:
-            text = f"{'; '.join(named)}."
-            sentences.append(Sentence("finding", outcome.capitalize(), text))
+    baseline = difference.after[1]["baseline"]
+    for alone, whose in ((False, ""), (True, f" against {baseline} alone")):
+        for outcome in (Outcome.WORSE, Outcome.BETTER):
+            of_kind = [one for one in found if (one.verdict, one.alone) == (outcome, alone)]
+            if of_kind:
+                text = f"{_where(of_kind, difference.part is not None)}."
+                sentences.append(Sentence("finding", f"{outcome.capitalize()}{whose}", text))
     return sentences
+
+
+def _where(found: Sequence[Change], has_parts: bool) -> str:
+    """Of which allocators, in which quantities, and of which parts."""
+    where: dict[str, list[str]] = {}
+    for one in found:
+        where.setdefault(f"{one.spec} in {one.name}", []).append(one.part or MEAN)
+    return "; ".join(
+        f"{what} ({enumerate_names(parts)})" if has_parts else what for what, parts in where.items()
+    )
 
 
 # Other forms
@@ -326,14 +407,11 @@ def difference_title(difference: Difference) -> str:
 # Conditions
 
 
-def change_of(
-    before: Document, after: Document
-) -> Callable[[Condition, str, str], Estimate | None]:
+def change_of(before: Document, after: Document) -> Callable[[Condition, str, str], Figure | None]:
     """What a condition judges when two comparisons are held against each other."""
-    old = {one["spec"]: one for one in before["results"]}
-    new = {one["spec"]: one for one in after["results"]}
+    old, new = _by_spec(before), _by_spec(after)
 
-    def interval(condition: Condition, spec: str, key: str) -> Estimate | None:
+    def change(condition: Condition, spec: str, key: str) -> Figure | None:
         if condition.unit is not None:
             raise UserError(
                 f"--fail-if: '{condition.text}': with --against it is changes that are judged; "
@@ -341,7 +419,6 @@ def change_of(
             )
         if unfit_result(old, (spec, after["baseline"])) is not None:
             return None
-        kind = "" if spec == after["baseline"] else "ratio"
-        return quotient(old.get(spec, {}).get(key), new[spec].get(key), kind)
+        return _changed(old, new, after["baseline"], spec, key)
 
-    return interval
+    return change

@@ -4,7 +4,8 @@
 
 A bare number or a percentage is about the ratio to the baseline, a number with a unit about the
 figure itself. A condition is met when the whole interval meets it. When the interval lies on both
-sides it is not decided, which is said and fails nothing: chance must not break a build. A bound is
+sides, or too few rounds were measured for one, it is not decided, which is said and fails nothing:
+chance must not break a build. A bound is
 the user's own, so it also holds for a difference of memory that is too little to count in a choice,
 or perhaps is; the line says so.
 """
@@ -13,13 +14,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Sequence
 
+from ...output.sentences import counted
 from ...output.units import format_bytes, format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
-from ...statistics.verdicts import Weight
+from ...statistics.verdicts import Interval, Weight
 from ...system.errors import UserError
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from .findings import cpu_quantity, memory_quantity
-from .judged import difference_of, remark
+from .judged import difference_of, few_rounds, remark
 from .measure import QUANTITIES
 
 Document = Mapping[str, Any]
@@ -183,13 +185,18 @@ def _names(keys: Sequence[str]) -> dict[str, str]:
 
 def quantities(document: Document) -> dict[str, str]:
     """What a condition may call each quantity, and its key."""
-    keys = [key for result in document["results"] for key, one in result.items() if _is_one(one)]
+    keys = [key for result in document["results"] for key in summaries(result)]
     meant = {"cpu": cpu_quantity(document), "memory": memory_quantity(document)}
     return _names(keys) | meant
 
 
-def _is_one(value: Any) -> bool:
-    return isinstance(value, dict) and "ratio_low" in value
+def summaries(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The quantities of a result, by key."""
+    return {
+        key: value
+        for key, value in result.items()
+        if isinstance(value, dict) and "ratio_low" in value
+    }
 
 
 def _subjects(condition: Condition, document: Document) -> list[tuple[str, str]]:
@@ -203,14 +210,30 @@ def _subjects(condition: Condition, document: Document) -> list[tuple[str, str]]
     return [(spec, known[name]) for spec in about]
 
 
-def _interval(condition: Condition, summary: Mapping[str, Any] | None) -> Estimate | None:
+@dataclass(frozen=True)
+class Figure:
+    """What a condition is held against."""
+
+    interval: Estimate
+    few: int | None = None  # so many rounds are too few for an interval: it is a range
+    weight: Weight = Weight.MUCH  # of the difference of memory that it is
+    ends: Interval | None = None  # the interval of that difference, bytes
+
+
+def _figure_of(
+    condition: Condition, result: Mapping[str, Any], base: Mapping[str, Any] | None, key: str
+) -> Figure | None:
+    """The document's own. base: the baseline's result."""
+    summary = result.get(key)
     if summary is None:
         return None
+    few = few_rounds(summary)
     if condition.unit is not None:
-        return Estimate(summary["median"], summary["low"], summary["high"])
+        return Figure(Estimate(summary["median"], summary["low"], summary["high"]), few)
     if summary["ratio"] is None:
         return None
-    return Estimate(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
+    ratio = Estimate(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
+    return Figure(ratio, few, *difference_of(key, result, base))
 
 
 @dataclass(frozen=True)
@@ -224,31 +247,28 @@ class Judgement:
 def judge(
     conditions: Sequence[Condition],
     document: Document,
-    interval_of: Callable[[Condition, str, str], Estimate | None] | None = None,
+    figure_of: Callable[[Condition, str, str], Figure | None] | None = None,
 ) -> list[Judgement]:
-    """Each condition, for each allocator that it is about. interval_of: of a condition, a spec and
+    """Each condition, for each allocator that it is about. figure_of: of a condition, a spec and
     a quantity's key, where it is not the document's own."""
     results = {result["spec"]: result for result in document["results"]}
     judgements = []
     for given in conditions:
         for spec, key in _subjects(given, document):
             condition = given.about(key)
-            if interval_of is None:
+            if figure_of is None:
                 _refuse_ratio_to_itself(condition, spec, document["baseline"])
             unfit = unfit_result(results, (spec, document["baseline"]))
             if unfit is not None:
                 line = f"{given.text}: {unfit}, which is a failure"
                 judgements.append(Judgement(given.text, spec, True, line))
                 continue
-            interval = (
-                interval_of(condition, spec, key)
-                if interval_of
-                else _interval(condition, results[spec].get(key))
+            figure = (
+                figure_of(condition, spec, key)
+                if figure_of
+                else _figure_of(condition, results[spec], results.get(document["baseline"]), key)
             )
-            is_of_ratio = condition.unit is None and interval_of is None
-            base = results.get(document["baseline"])
-            weight, _ = difference_of(key if is_of_ratio else "", results[spec], base)
-            judgements.append(_judgement(condition, spec, key, interval, weight))
+            judgements.append(_judgement(condition, spec, key, figure))
     return judgements
 
 
@@ -266,17 +286,16 @@ def unfit_result(results: Mapping[str, Any], specs: Sequence[str]) -> str | None
     return None
 
 
-def _judgement(
-    condition: Condition, spec: str, key: str, interval: Estimate | None, weight: Weight
-) -> Judgement:
-    """weight: of the difference of memory that it is about."""
+def _judgement(condition: Condition, spec: str, key: str, figure: Figure | None) -> Judgement:
     who = f" ({spec})" if condition.subject.startswith(f"{ANY}.") else ""
-    if interval is None:
+    if figure is None:
         return without_figures(condition, spec, who)
-    met = condition.meets(interval)
+    met = None if figure.few else condition.meets(figure.interval)
     words = {True: "yes, failed", False: "no", None: "not decided; more --rounds would tell"}[met]
-    less = remark(weight) if met else ""
-    line = f"{condition.text}{who}: {words}: {_figure(condition, key, interval)}{less}"
+    if figure.few:
+        words += f" ({counted(figure.few, 'round')}, too few for an interval)"
+    less = remark(figure.weight) if met else ""
+    line = f"{condition.text}{who}: {words}: {_in_words(condition, key, figure.interval)}{less}"
     return Judgement(condition.text, spec, met, line)
 
 
@@ -286,7 +305,7 @@ def without_figures(condition: Condition, spec: str, who: str = "", why: str = "
     return Judgement(condition.text, spec, True, line)
 
 
-def _figure(condition: Condition, key: str, interval: Estimate) -> str:
+def _in_words(condition: Condition, key: str, interval: Estimate) -> str:
     if condition.unit is None:
         return format_ratio(interval.median, interval.low, interval.high)
     low, middle, high = (

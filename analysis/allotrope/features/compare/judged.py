@@ -5,8 +5,9 @@ from typing import Any, Mapping, Sequence
 
 from ...output.sentences import LITTLE
 from ...output.units import format_byte_range
-from ...statistics.intervals import ORDER_STATISTIC, Estimate, Summary
+from ...statistics.intervals import ORDER_STATISTIC, RANGE, Estimate, Summary
 from ...statistics.verdicts import (
+    NOTICEABLE_BYTES,
     Interval,
     Outcome,
     Weight,
@@ -31,6 +32,18 @@ def verdict_of(
     return judge(ratio, comparison.plan.threshold, more_is_better)
 
 
+def few_rounds(*summaries: Mapping[str, Any] | None) -> int | None:
+    """Of quantities of the JSON: how many rounds the one with fewest has, where one of them has
+    too few for an interval. What it has then is a range, which decides nothing. This goes by the
+    rounds that were measured; an interruption leaves fewer than were asked for."""
+    counts = [
+        sum(value is not None for value in one["rounds"])
+        for one in summaries
+        if one is not None and one["interval"] == RANGE
+    ]
+    return min(counts, default=None)
+
+
 def verdict_cell(comparison: Comparison, contender: Contender, quantities: Sequence[str]) -> str:
     """For a table: on CPU and memory, whose quantities these are. A difference of memory that is
     little, or perhaps so, has its interval."""
@@ -39,7 +52,7 @@ def verdict_cell(comparison: Comparison, contender: Contender, quantities: Seque
     base = comparison.summary(comparison.baseline, quantities[1])
     ratio = memory and memory.ratio_interval()
     if ratio and base:
-        words[-1] = verdict_in_words(words[-1], *_difference(ratio, base.median))
+        words[-1] = verdict_in_words(words[-1], *weighed(ratio, base.median))
     return ", ".join(words) if any(word != "–" for word in words) else "–"
 
 
@@ -49,7 +62,7 @@ def verdict_in_words(verdict: str, weight: Weight, ends: Interval | None = None)
     if not is_told(verdict) or weight is Weight.MUCH:
         return verdict
     if ends is not None:
-        return f"{verdict} by {format_byte_range(*ends)}"
+        return f"{verdict} by {format_byte_range(*ends, NOTICEABLE_BYTES)}"
     if weight is Weight.LITTLE:
         return f"{verdict} by less than {LITTLE}"
     return f"{verdict} (perhaps below {LITTLE})"
@@ -70,10 +83,10 @@ def difference_of(
     if not quantity.endswith("_bytes") or not mine or not others or mine["ratio"] is None:
         return Weight.MUCH, None
     ratio = Estimate(mine["ratio"], mine["ratio_low"], mine["ratio_high"])
-    return _difference(ratio, others["median"])
+    return weighed(ratio, others["median"])
 
 
-def _difference(ratio: Estimate, base: float) -> tuple[Weight, Interval]:
-    """Bytes, however they point."""
+def weighed(ratio: Estimate, base: float) -> tuple[Weight, Interval]:
+    """A difference of memory from `base`, and the interval of its bytes, however they point."""
     least, most = sorted(abs(end - 1) * base for end in ratio.interval)
     return weigh(ratio, noticeable_share(base)), (least, most)

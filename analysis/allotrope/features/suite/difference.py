@@ -8,11 +8,11 @@ intervals allow.
 """
 
 import dataclasses
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ...output.sentences import enumerate_names
 from ...statistics.resampling import Mean
-from ...statistics.verdicts import Outcome, judge
+from ...statistics.verdicts import Outcome, Weight, is_told, judge
 from ...system.errors import UserError
 from ..compare.difference import (
     MEAN,
@@ -20,11 +20,12 @@ from ..compare.difference import (
     Difference,
     changes,
     check_pair,
+    interruption,
     quotient,
 )
 from .gate import entries_by_name
 from .means import MEMORY, figures, has_interval, key_of, kinds, mean_ratio, replicate
-from .tables import MARKS, is_scan, part_word
+from .tables import is_scan, mark_of, part_word
 
 Document = Mapping[str, Any]
 Entry = Mapping[str, Any]
@@ -37,13 +38,15 @@ def compare_suites(before: tuple[str, Document], after: tuple[str, Document]) ->
     old, new = before[1], after[1]
     pairs = _pairs(old, new)
     notes = [*_check(old, new, pairs), *_lone(old, new)]
-    found = [
-        dataclasses.replace(one, part=name)
-        for name, (earlier, later) in pairs.items()
-        for one in changes(earlier["comparison"], later["comparison"])
-    ]
+    found: list[Change] = []
+    memory: dict[str, list[Change]] = {}
+    for name, (earlier, later) in pairs.items():
+        of_one = changes(earlier["comparison"], later["comparison"])
+        found += [dataclasses.replace(one, part=name) for one in of_one]
+        of_memory = [one for one in of_one if one.name == NAMES[MEMORY]]
+        memory.setdefault(later["name"], []).extend(of_memory)
     if not is_scan(new):
-        found += _mean_changes(old, new)
+        found += _mean_changes(old, new, memory)
     return Difference(before, after, found, notes, part_word(new))
 
 
@@ -82,11 +85,12 @@ def _check(
         for note, names in said.items()
     ]
     for when, document in (("earlier", before), ("later", after)):
-        what = f"The {when} {'scan' if is_scan(document) else 'suite'}"
         if document["interrupted"]:
-            notes.append(f"{what} was interrupted; its figures are of the rounds before that.")
+            # Of what both have measured there are figures.
+            notes.append(interruption(when, "scan" if is_scan(document) else "suite", True))
         if len(kinds(document)) > 1 and not is_scan(document):
-            notes.append(f"{what} ran on machines of several kinds, so there is no mean.")
+            several = "ran on machines of several kinds, so there is no mean."
+            notes.append(f"The {when} suite {several}")
     return notes
 
 
@@ -109,16 +113,18 @@ def _lone(before: Document, after: Document) -> list[str]:
 # The means
 
 
-def _mean_changes(before: Document, after: Document) -> list[Change]:
-    """Over all programs that both went through; with --replicate also of each, over its
-    machines."""
+def _mean_changes(
+    before: Document, after: Document, memory: Mapping[str, Sequence[Change]]
+) -> list[Change]:
+    """Over all programs that both went through; with --replicate also of each, over its machines.
+    memory: the programs' changes of memory."""
     groups: dict[str | None, set[str] | None] = {}
     if replicate(after) > 1:
         names = dict.fromkeys(str(entry["name"]) for entry in after["programs"])
         groups = {f"{name} ({replicate(after)} machines)": {name} for name in names}
     groups[None] = None
     found = [
-        _mean_change(before, after, allocator["spec"], quantity, part, only)
+        _mean_change(before, after, allocator["spec"], quantity, part, only, memory)
         for part, only in groups.items()
         for allocator in after["allocators"]
         for quantity in NAMES
@@ -134,6 +140,7 @@ def _mean_change(
     quantity: str,
     part: str | None,
     only: set[str] | None,
+    memory: Mapping[str, Sequence[Change]],
 ) -> Change | None:
     """None where one of them has no mean, or none over the same programs. only: of these."""
     both = _went_through(before, spec, quantity) & _went_through(after, spec, quantity)
@@ -150,9 +157,22 @@ def _mean_change(
         told = has_interval(vars(old)) and has_interval(vars(new))
         verdict = judge(change) if told else Outcome.NOT_DECIDED
     figures_of = (old.ratio, new.ratio)
-    return Change(
+    mean = Change(
         spec, quantity, NAMES[quantity], "mean", *figures_of, change, verdict, "{:.3f}".format, part
     )
+    if quantity != MEMORY:
+        return mean
+    return _as_of(mean, [one for name in names for one in memory[name] if one.spec == spec])
+
+
+def _as_of(mean: Change, of_each: Sequence[Change]) -> Change:
+    """A mean of memory with the weight that its programs give it: it is much where one of theirs
+    is. It is of the ratios alone where no program's own memory changed so."""
+    weights = {one.weight for one in of_each}
+    order = (Weight.MUCH, Weight.OPEN, Weight.LITTLE)
+    weight = next((one for one in order if one in weights), Weight.MUCH)
+    is_own = any(one.verdict == mean.verdict and not one.alone for one in of_each)
+    return dataclasses.replace(mean, weight=weight, alone=is_told(mean.verdict) and not is_own)
 
 
 def _went_through(document: Document, spec: str, quantity: str) -> set[tuple[str, str]]:
@@ -194,4 +214,4 @@ def change_tables(difference: Difference) -> list[tuple[str, list[list[str]]]]:
 def _cell(one: Change) -> str:
     if one.change is None:
         return "–"
-    return f"{one.change.median:.2f}{MARKS[one.verdict] if one.verdict else ''}"
+    return f"{one.change.median:.2f}{mark_of(one.verdict, one.weight) if one.verdict else ''}"

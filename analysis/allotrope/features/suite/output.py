@@ -30,11 +30,12 @@ from .means import (
     pooled_ratios,
     replicate,
 )
-from .measure import SuiteRun
+from .measure import Part, SuiteRun
 from .tables import is_scan, legend, name_of, part_word, tables
 from .values import movement
 
 SCHEMA = "allotrope.suite/1"
+NOT_MEASURED = "not-measured"  # the status of a program before whose first round came an end
 # Statuses that make an allocator none for every program.
 BAD = {"failed", "different-output", "out-of-reach"}
 Document = Mapping[str, Any]
@@ -43,19 +44,21 @@ Document = Mapping[str, Any]
 def suite_document(run: SuiteRun) -> dict[str, Any]:
     """Of a suite that this machine has measured."""
     machine = machine_facts() | {"lacks": capabilities.lacking()}
-    programs = [
-        {
-            "name": part.program.name,
-            "host": None,
-            "status": part.status,
-            "reason": part.reason,
-            "comparison": as_document(part.comparison, machine)
-            if part.comparison is not None and part.status == "measured"
-            else None,
-        }
-        for part in run.parts
-    ]
-    return assemble(run, machine, programs)
+    return assemble(run, machine, [_entry(part, machine) for part in run.parts])
+
+
+def _entry(part: Part, machine: dict[str, Any]) -> dict[str, Any]:
+    status, reason = part.status, part.reason
+    comparison = part.comparison if status == "measured" and part.rounds() > 0 else None
+    if status == "measured" and comparison is None:
+        status, reason = NOT_MEASURED, "interrupted before its first round"
+    return {
+        "name": part.program.name,
+        "host": None,
+        "status": status,
+        "reason": reason,
+        "comparison": comparison and as_document(comparison, machine),
+    }
 
 
 def assemble(
@@ -275,7 +278,7 @@ def _left_out(document: Document) -> list[Sentence]:
     title = "Left out" if is_scan(document) else "Left out of the means"
     for entry in document["programs"]:
         comparison = entry["comparison"]
-        why = entry["reason"]
+        why = entry["reason"] if entry["status"] != NOT_MEASURED else None
         if comparison is not None and comparison["incomplete"]:
             why = comparison["incomplete"]
         elif comparison is not None and comparison["deterministic"] is False:
@@ -286,10 +289,18 @@ def _left_out(document: Document) -> list[Sentence]:
         if why:
             sentences.append(Sentence("note", title, f"{entry['name']}: {why}."))
     if document["interrupted"]:
-        what = "scan" if is_scan(document) else "suite"
-        text = f"the {what} was interrupted; the figures are of the rounds before that."
-        sentences.append(Sentence("note", "Incomplete", text))
+        sentences.append(Sentence("note", "Incomplete", _interrupted(document)))
     return sentences
+
+
+def _interrupted(document: Document) -> str:
+    what = f"the {'scan' if is_scan(document) else 'suite'} was interrupted"
+    entries = document["programs"]
+    if not any(entry["comparison"] for entry in entries):
+        return f"{what} before any {part_word(document)} was measured."
+    without = [name_of(entry) for entry in entries if entry["status"] == NOT_MEASURED]
+    none = f", of which {enumerate_names(without)} had none" if without else ""
+    return f"{what}; the figures are of the rounds before that{none}."
 
 
 def _served(document: Document) -> list[Sentence]:

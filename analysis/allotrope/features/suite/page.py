@@ -112,14 +112,15 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
 
 def _programs_section(document: Document) -> Section:
     said = [
-        f"{entry['name']} was {entry['status']}: {entry['reason']}."
+        f"{entry['name']} was {entry['status'].replace('-', ' ')}: {entry['reason']}."
         for entry in document["programs"]
         if entry["status"] != "measured"
     ]
     figures, tables = [], []
     said += table_legend(document, full=True)
     for quantity in ("cpu_seconds", "memory_bytes"):
-        figures.append(_per_program(document, quantity))
+        if any(entry["comparison"] for entry in document["programs"]):
+            figures.append(_per_program(document, quantity))
         title = f"{_titles(document)[quantity]}, ratio to {document['baseline']}"
         tables.append(_as_table(listing(document, title, quantity, full=True)))
     for one in load_tables(document, full=True):

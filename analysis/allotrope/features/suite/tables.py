@@ -92,13 +92,11 @@ def legend(document: Document, full: bool = False) -> list[str]:
     """What the reader of the tables must know."""
     base = document["baseline"]
     if not full and not is_scan(document):
-        little = (
-            f"; {WEIGHT_MARKS[Weight.LITTLE]} better or worse by less than {LITTLE}, "
-            f"{WEIGHT_MARKS[Weight.OPEN]} perhaps so"
-        )
-        return [f"Ratios to {base}. {marks_legend(little)}"]
+        return [f"Ratios to {base}. {marks_legend()}"]
     spread = f"{100 * document['confidence']:.3g}% interval"
     measured, ranges = _with_figures(document)
+    if not measured:
+        return []
     if ranges:
         needs = f"range; an interval needs {LEAST_JUDGED_ROUNDS} rounds"
         spread = (
@@ -110,12 +108,19 @@ def legend(document: Document, full: bool = False) -> list[str]:
     ]
 
 
-def marks_legend(more: str = "") -> str:
-    """more: of a further mark."""
+def marks_legend() -> str:
     return (
         f"* better or worse: the interval lies beyond {format_percent(THRESHOLD)}; = the same "
-        f"within that; ? not decided{more}. --markdown and --json have the intervals."
+        f"within that; ? not decided; {WEIGHT_MARKS[Weight.LITTLE]} better or worse by less than "
+        f"{LITTLE}, {WEIGHT_MARKS[Weight.OPEN]} perhaps so. --markdown and --json have the "
+        "intervals."
     )
+
+
+def mark_of(verdict: str, weight: Weight) -> str:
+    """weight: of the difference, if it is of memory."""
+    mark = MARKS[Outcome(verdict)]
+    return WEIGHT_MARKS.get(weight, mark) if is_told(verdict) else mark
 
 
 def _with_figures(document: Document) -> tuple[list[str], list[str]]:
@@ -160,8 +165,7 @@ def _with_verdict(
         return ratio
     if full:
         return f"{ratio} {verdict_in_words(verdict, weight, ends)}"
-    mark = MARKS[Outcome(verdict)]
-    return ratio + (WEIGHT_MARKS.get(weight, mark) if is_told(verdict) else mark)
+    return ratio + mark_of(verdict, weight)
 
 
 # Program by program
@@ -172,6 +176,11 @@ def name_of(entry: Mapping[str, Any]) -> str:
     no host."""
     host = entry.get("host")
     return f"{entry['name']} ({host})" if host else str(entry["name"])
+
+
+def _status(entry: Mapping[str, Any]) -> str:
+    """In words, of a program without figures."""
+    return str(entry["status"]).replace("-", " ")
 
 
 def baseline_of(comparison: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -187,7 +196,7 @@ def program_rows(document: Document, quantity: str, full: bool = False) -> list[
     for entry in document["programs"]:
         comparison = entry["comparison"]
         if comparison is None:
-            rows.append([name_of(entry), entry["status"], *[""] * (len(specs) - 1)])
+            rows.append([name_of(entry), _status(entry), *[""] * (len(specs) - 1)])
             continue
         key, base = key_of(comparison, quantity), baseline_of(comparison)
         cells = (_cell(one, base, key, full) for one in comparison["results"])
@@ -249,7 +258,7 @@ def value_rows(document: Document, quantity: str) -> list[list[str]]:
     for entry in document["programs"]:
         comparison = entry["comparison"]
         if comparison is None:
-            rows.append([name_of(entry), "–", "–", "–", str(entry["status"])])
+            rows.append([name_of(entry), "–", "–", "–", _status(entry)])
             continue
         key, base = key_of(comparison, quantity), baseline_of(comparison)
         for result in comparison["results"]:
