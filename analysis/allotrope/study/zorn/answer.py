@@ -12,6 +12,7 @@ from ...output.units import format_bytes
 from ...statistics.intervals import Estimate
 from ...statistics.verdicts import Quantifier, Standing, Verdict
 from ..claims import Claim, short_number
+from ..places import of_machines
 from ..sheets import ABSENT, number_cell
 from . import paper
 from .paper import CACHE_1992
@@ -340,6 +341,7 @@ def limits(results: Results) -> list[str]:
     """What keeps today's figures from being the paper's study once more."""
     failures = _failures(results)
     found = [_conditions(results) + ("" if failures else " No run failed.")]
+    found += of_machines(results.study)
     found += [one for one in (_missing(results), failures) if one]
     found += [f"Page faults and misses are of one layout of memory, without interval: {FLOORS}."]
     if sizes := _heap_sizes(results):
