@@ -62,7 +62,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """A study of seconds, whose probes and accounts are deterministic."""
     table = tmp_path_factory.mktemp("table") / "two.toml"
     table.write_text(TABLE)
-    words = ["study", "zorn", "--quick", "--rounds", "2", "--programs", str(table)]
+    words = ["study", "zorn", "--quick", "--rounds", "1", "--programs", str(table)]
     return [*words, "--only", "cfrac", "--only", "echo"]
 
 
@@ -142,7 +142,7 @@ def test_an_interrupted_study_goes_on(
     """And what is done is not done again."""
     folder = tmp_path / "out"
     started = begin(real, asked, folder, "local:1")
-    wait_until(lambda: (folder / "steps" / "round" / "cfrac 2.json").exists(), started)
+    wait_until(lambda: (folder / "steps" / "round" / "cfrac 1.json").exists(), started)
     started.send_signal(signal.SIGINT)
     _, errors = started.communicate(timeout=HANG)
     assert started.returncode == 130 and f"--resume --out {folder} continues" in errors
