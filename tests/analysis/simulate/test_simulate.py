@@ -680,7 +680,8 @@ def test_parts_of_caches_change_no_byte(threaded_trace: Path, jobs: str, words: 
     assert jobs != "256" or int(count) >= (8 if words[0] == "caches" else 4)
     parts = (said("--jobs", count, "--part", str(part)) for part in range(int(count)))
     joined = join_documents([json.loads(part) for part in parts])
-    assert json.dumps(joined) == json.dumps(json.loads(said()))
+    same = json.dumps(joined) == json.dumps(json.loads(said()))
+    assert same  # pytest takes minutes to tell long texts apart
 
 
 def test_threads_are_seen_that_meet_between_parts(threaded_trace: Path) -> None:

@@ -53,8 +53,8 @@ def simulate_on_cluster(
     path = str(Path(trace).absolute())
     if trace == "-" or stat.S_ISFIFO(_mode_of(path)):
         raise UserError("--cluster: workers read a trace in a file, no standard input or pipe")
-    wanted = options["jobs"]
-    most = _plan(word, trace, {**options, "jobs": wanted or MOST_PARTS})
+    wanted: int | None = options["jobs"]
+    most = _plan(word, trace, {**options, "jobs": MOST_PARTS if wanted is None else wanted})
     dask()
     try:
         with scheduler_address(address) as scheduler, connected(scheduler, patience) as client:
@@ -117,7 +117,7 @@ class Submission:
 
     def simulate_all(self) -> list[Answer]:
         """What each part's process said, in their order. Raises SchedulerLost, and UserError where
-        workers are not like the client, or none is left."""
+        a part has no result, workers are not like the client, or none is left."""
         self.meet()
         try:
             for part in range(self.jobs):
@@ -183,12 +183,15 @@ class Submission:
             raise UserError(f"--cluster: part {part} of {self.jobs}: {why}") from None
         if result["unlike"]:
             raise UserError(f"--cluster: a worker on {result['host']}: {result['unlike'][0]}")
+        answer = answer_of(result)
+        if not answer.output:
+            result_of(answer)  # raises what it says
         del self.under_way[future]
         future.release()
-        self.answers[part] = _answer(result)
+        self.answers[part] = answer
 
 
-def _answer(result: Mapping[str, Any]) -> Answer:
+def answer_of(result: Mapping[str, Any]) -> Answer:
     """What the process on a worker said, as ask() has it."""
     status, message = result["status"], without_name(result["errors"].decode(errors="replace"))
     if status < 0:
@@ -199,9 +202,6 @@ def _answer(result: Mapping[str, Any]) -> Answer:
 
 def _joined(words: Sequence[str], answers: Sequence[Answer]) -> tuple[Document, str | None]:
     """Of pages the simulator joins the parts; else the parts are documents."""
-    for answer in answers:
-        if not answer.output:
-            result_of(answer)  # raises what it says
     if words[0] != "pages":
         parts = [result_of(answer) for answer in answers]
         return join_documents([document for document, _ in parts]), parts[-1][1]
