@@ -24,6 +24,7 @@ from ..features.cluster.submission import (
     installed_files,
     measure_tasks,
 )
+from ..output.sentences import counted
 from .places import LACKING, MACHINES, places_of
 from .store import Step, read_step
 from .work import Share, Work
@@ -45,7 +46,8 @@ def measure_elsewhere(
     for name, why in shares.failures.items():
         announce(f"{name}: {why}")
     done = len(shares.shares) - len(shares.failures) - len(shares.missing())
-    announce(f"{len(shares.shares)} tasks" + (f", {done} done before" if done else ""))
+    tasks = counted(len(shares.shares), "task")
+    announce(tasks + (f", {done} done before" if done else ""))
     try:
         measure_tasks(shares, where.address, announce, PATIENCE_SECONDS)
     finally:
