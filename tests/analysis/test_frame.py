@@ -11,7 +11,7 @@ from allotrope.study import frame
 from allotrope.study.frame import Asked, Opener
 from allotrope.study.report import Report
 from allotrope.study.store import Step, Store
-from allotrope.study.work import Announce, Work
+from allotrope.study.work import Announce, Share, Work
 from allotrope.system.errors import UserError
 
 NAMES = ("one", "two")
@@ -38,6 +38,9 @@ class Nothing:
             raise UserError("something is missing")
         return {}, lambda store: NothingWork(store, announce, asked.only or NAMES, self.during)
 
+    def words(self, asked: Asked) -> list[str]:
+        return []
+
     def report_from(self, measurements: Path) -> Report:
         raise NotImplementedError
 
@@ -52,6 +55,9 @@ class NothingWork(Work[Planned]):
 
     def known_steps(self) -> list[Planned]:
         return [Planned(name) for name in self.only]
+
+    def shares(self) -> list[Share[Planned]]:
+        return [Share([one.step.name], [one]) for one in self.known_steps()]
 
     def prepare(self, folder: Path) -> list[Planned]:
         return self.known_steps()

@@ -508,6 +508,15 @@ def test_the_chart_has_a_row_for_every_claim() -> None:
         assert f">{number}  {name}<" in (chart.svg or "").replace("&#160;", " ")
 
 
+def test_a_quick_study_has_a_chart_of_claims_on_programs_that_it_lacks() -> None:
+    found = whole_study()
+    found.programs = [one for one in found.programs if one.name == "yacr"]
+    found.study = {**found.study, "quick": True}
+    report = make_report(found)
+    assert not next(claim for claim in report.claims if claim.number == "4a").parts
+    assert report.chart.svg
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_few_rounds_indicate() -> None:
     for rounds, word in ((5, "indication"), (6, "verdict")):

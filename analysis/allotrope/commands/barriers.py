@@ -3,6 +3,7 @@
 
 import click
 
+from .cluster_options import ClusterChoice
 from .study_options import carry_out, last_options, study_options
 from .words import Word
 
@@ -20,6 +21,7 @@ def barriers(
     resume: bool,
     only: tuple[str, ...],
     rounds: int | None,
+    cluster: ClusterChoice | None,
     report_only: bool,
     source: str | None,
 ) -> None:
@@ -32,8 +34,9 @@ def barriers(
     \b
     allotrope study barriers --quick
     allotrope study barriers --out barriers && xdg-open barriers/study.html
+    allotrope study barriers --cluster head:8786
     """
     from ..study.barriers.study import STUDY
     from ..study.frame import Asked
 
-    carry_out(context, STUDY, Asked(quick, rounds, only, resume, report_only), out, source)
+    carry_out(context, STUDY, Asked(quick, rounds, only, resume, report_only), out, source, cluster)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The options of `allotrope compare --suite --cluster`, as one choice."""
+"""The options of --cluster where programs are measured, as one choice."""
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Sequence
 
 import click
 
@@ -15,7 +15,7 @@ from .words import Function, Percent
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """Where a suite is measured, how much noise is borne there, on how many machines."""
+    """Where programs are measured, how much noise is borne there, on how many machines."""
 
     address: str
     noise: float
@@ -34,12 +34,13 @@ class Noise(Percent):
 
 
 NOISE = 0.05
-OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+Option = tuple[str, dict[str, Any]]
+OPTIONS: tuple[Option, ...] = (
     (
         "--cluster",
         {
             "metavar": "ADDRESS|local:N",
-            "help": "measure the suite's programs on the workers of this Dask scheduler, or of N "
+            "help": "measure the programs on the workers of this Dask scheduler, or of N "
             "processes here",
         },
     ),
@@ -66,19 +67,27 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def cluster_options(function: Function) -> Function:
     """Gives the word `cluster`, a ClusterChoice or None, in place of the single options."""
+    return _with_choice(function, OPTIONS)
 
+
+def cluster_options_but_replicate(function: Function) -> Function:
+    """The same for what is measured on one machine each."""
+    return _with_choice(function, OPTIONS[:2])
+
+
+def _with_choice(function: Function, options: Sequence[Option]) -> Function:
     @functools.wraps(function)
     def with_choice(
         *arguments: Any,
         cluster: str | None,
         noise: float | None,
-        replicate: int | None,
-        **options: Any,
+        replicate: int | None = None,
+        **others: Any,
     ) -> Any:
         choice = _choice(cluster, noise, replicate)
-        return function(*arguments, cluster=choice, **options)
+        return function(*arguments, cluster=choice, **others)
 
-    for option, settings in reversed(OPTIONS):
+    for option, settings in reversed(options):
         with_choice = click.option(option, **settings)(with_choice)
     return with_choice
 

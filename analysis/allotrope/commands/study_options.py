@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The options that all studies have, and what becomes of them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
@@ -8,6 +9,7 @@ import click
 
 from ..statistics.intervals import LEAST_ROUNDS
 from ..system.errors import UserError
+from .cluster_options import ClusterChoice, cluster_options_but_replicate
 from .words import Function, only_draws
 
 if TYPE_CHECKING:  # nobody who asks for help waits for a study
@@ -35,6 +37,7 @@ def study_options(name: str, quick: str, rounds: int) -> Callable[[Function], Fu
             metavar="N",
             help=f"of what is timed; default {rounds}, an interval needs {LEAST_ROUNDS}",
         ),
+        cluster_options_but_replicate,
     )
     return lambda function: _decorated(function, options)
 
@@ -62,10 +65,18 @@ def _decorated(function: Function, options: tuple[Callable[[Function], Function]
 
 
 def carry_out(
-    context: click.Context, study: "Study", asked: "Asked", out: str | None, source: str | None
+    context: click.Context,
+    study: "Study",
+    asked: "Asked",
+    out: str | None,
+    source: str | None,
+    cluster: ClusterChoice | None,
 ) -> None:
-    """Measures, or draws what was measured; says what became of each claim."""
+    """Measures, or draws what was measured; says what became of each claim. What a cluster has not
+    measured is a failure."""
     from ..study import frame
+    from ..study.elsewhere import Elsewhere
+    from ..study.places import lacking
     from ..study.report import summary
 
     if source is not None:
@@ -74,9 +85,16 @@ def carry_out(
     else:
         if asked.report_only and not asked.resume:
             raise UserError("--report-only needs --resume: there is nothing else to report on")
+        if cluster is not None:
+            if asked.report_only:
+                raise UserError("--report-only measures nothing; leave out --cluster")
+            asked = replace(asked, elsewhere=Elsewhere(cluster.address, cluster.noise))
         folder = Path(out) if out else frame.default_folder(study, asked.quick)
         measured = frame.measure(study, folder, asked, lambda line: click.echo(line, err=True))
         report, page = frame.draw(study, measured, folder)
     for claim in report.claims:
         click.echo(f"{claim.number:>4}  {claim.verdict:<14} {claim.text}")
     click.echo(f"{summary(report)}; {page}")
+    if source is None and (missing := lacking(report.study)):
+        click.echo(f"not measured: {', '.join(missing)}", err=True)
+        context.exit(1)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from .cluster_options import ClusterChoice
 from .study_options import carry_out, last_options, study_options
 from .words import Word
 
@@ -36,6 +37,7 @@ def zorn(
     resume: bool,
     only: tuple[str, ...],
     rounds: int | None,
+    cluster: ClusterChoice | None,
     table: str | None,
     given: tuple[str, ...],
     report_only: bool,
@@ -51,10 +53,11 @@ def zorn(
     \b
     allotrope zorn --quick
     allotrope study zorn --out study && xdg-open study/study.html
+    allotrope study zorn --cluster head:8786      # a program on each worker
     """
     from ..study.frame import Asked
     from ..study.zorn.study import STUDY
 
     more = {"programs": str(Path(table).resolve()) if table else None, "given": given}
     asked = Asked(quick, rounds, only, resume, report_only, more)
-    carry_out(context, STUDY, asked, out, source)
+    carry_out(context, STUDY, asked, out, source, cluster)

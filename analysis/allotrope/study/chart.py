@@ -71,7 +71,8 @@ def _draw_row(plot: Any, height: float, claim: Claim, then: Claim, short: str) -
         return
     low, high = ends
     place = _scale(low, high)
-    wanted = claim.parts[0].wanted
+    # Of a quick study no program may be left of which the claim speaks.
+    wanted = [*claim.parts, *then.parts][0].wanted
     first, last = max(wanted.low, low), min(wanted.high, high)
     if first <= last:
         grey = [place(first), max(place(last), place(first) + 0.004)]

@@ -5,6 +5,7 @@ A study is a package of data (paper.py: the cells that the paper prints), progra
 rules; its study.py has a Study. What is the same for all is in this folder:
 
     frame.py          a study's life: begun or resumed, measured, drawn
+    elsewhere.py      the same on the machines of a cluster; places.py: which measured what
     store.py          each step's result in a file of its own: what makes a study resumable
     work.py           the steps one after the other
     documents.py      what was measured in one file, from which alone the page is drawn
@@ -19,12 +20,14 @@ rules; its study.py has a Study. What is the same for all is in this folder:
 import datetime
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping, Protocol, Sequence
+from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from ..output.files import replace_file
 from ..output.page import need_modules
 from ..system.errors import UserError
 from ..system.machine import machine_facts
+from .elsewhere import Elsewhere, measure_elsewhere
+from .places import MACHINES
 from .report import PAGE, Report, write_report
 from .store import Store
 from .work import Announce, Work
@@ -47,6 +50,8 @@ class Asked:
     resume: bool = False
     report_only: bool = False
     more: Mapping[str, Any] = field(default_factory=dict)  # what only this study may be asked
+    elsewhere: Elsewhere | None = None  # who measures; None: this machine
+    on_cluster: bool = False  # whether others measure it, or did
 
 
 class Study(Protocol):
@@ -62,6 +67,10 @@ class Study(Protocol):
     def begin(self, asked: Asked, announce: Announce) -> tuple[Mapping[str, Any], "Opener"]:
         """The question (`rounds` and `only` are settled), with what study.json keeps of it besides
         what question() says; and who opens the work. Raises UserError for what is missing."""
+        ...
+
+    def words(self, asked: Asked) -> list[str]:
+        """The options by which only this study is asked."""
         ...
 
     def report_from(self, measurements: Path) -> Report:
@@ -83,7 +92,10 @@ def default_folder(study: Study, quick: bool) -> Path:
 
 def question(asked: Asked, more: Mapping[str, Any]) -> dict[str, Any]:
     """What a study is about: kept in its study.json."""
-    facts = machine_facts()
+    of_this_machine = {}
+    if not asked.on_cluster:
+        facts = machine_facts()
+        of_this_machine = {key: facts[key] for key in MACHINE_KEYS}
     now = datetime.datetime.now(datetime.timezone.utc)
     return {
         "begun": now.isoformat(timespec="seconds"),
@@ -91,7 +103,8 @@ def question(asked: Asked, more: Mapping[str, Any]) -> dict[str, Any]:
         "rounds": asked.rounds,
         "only": list(asked.only),
         **more,
-        "machine": {key: facts[key] for key in MACHINE_KEYS},
+        "machine": of_this_machine,
+        **({MACHINES: {}} if asked.on_cluster else {}),
     }
 
 
@@ -106,7 +119,8 @@ def measure(study: Study, folder: Path, asked: Asked, announce: Announce) -> Pat
         try:
             for change in changes:
                 announce(change)
-            replace_file(folder / FILE, _measured(opened(store), settled))
+            work = _measured(study, lambda: opened(store), settled, announce)
+            replace_file(folder / FILE, work.measurements())
         except KeyboardInterrupt:
             announce(f"allotrope: interrupted; --resume --out {folder} continues")
             raise
@@ -118,6 +132,10 @@ def measure(study: Study, folder: Path, asked: Asked, announce: Announce) -> Pat
 
 def _settled(study: Study, asked: Asked, was: Mapping[str, Any]) -> Asked:
     """What is not said on resuming is as it was."""
+    on_cluster = MACHINES in was if was else asked.elsewhere is not None
+    if not asked.report_only and on_cluster != (asked.elsewhere is not None):
+        begun = "with" if on_cluster else "without"
+        raise UserError(f"--resume: the study was begun {begun} --cluster; continue it {begun} it")
     return Asked(
         asked.quick,
         asked.rounds or was.get("rounds") or study.rounds(asked.quick),
@@ -125,15 +143,32 @@ def _settled(study: Study, asked: Asked, was: Mapping[str, Any]) -> Asked:
         asked.resume,
         asked.report_only,
         {key: value or was.get(key) or value for key, value in asked.more.items()},
+        asked.elsewhere,
+        on_cluster,
     )
 
 
-def _measured(work: Work[Any], asked: Asked) -> str:
-    """The file of what was measured."""
-    work.gather() if asked.report_only else work.run()
+def _measured(
+    study: Study, opened: Callable[[], Work[Any]], asked: Asked, announce: Announce
+) -> Work[Any]:
+    work = opened()
+    if asked.report_only:
+        work.gather()
+    elif asked.elsewhere is not None:
+        measure_elsewhere(work, _words(study, asked), asked.elsewhere, announce)
+        work = opened()  # it knows now who has measured what
+        work.gather(as_it_is=False)
+    else:
+        work.run()
     if reason := work.nothing():
         raise UserError(reason, 1)
-    return work.measurements()
+    return work
+
+
+def _words(study: Study, asked: Asked) -> list[str]:
+    """By which another machine is asked the same, but for the programs."""
+    quick = ["--quick"] if asked.quick else []
+    return ["study", study.name, *quick, "--rounds", str(asked.rounds), *study.words(asked)]
 
 
 def draw(study: Study, measurements: Path, folder: Path) -> tuple[Report, Path]:

@@ -33,6 +33,10 @@ def _said(key: str, value: Any) -> str:
     return str(value or "the study's")
 
 
+def _as_text(study: Mapping[str, Any]) -> str:
+    return json.dumps(study, indent=1) + "\n"
+
+
 @functools.cache
 def file_digest(path: str) -> str | None:
     """Of a file that a result depends on; None where there is none."""
@@ -59,6 +63,16 @@ class Step:
 
     def fingerprint(self) -> str:
         return digest(dict(self.depends))
+
+
+def read_step(text: str) -> dict[str, Any] | None:
+    """What is in a step's file; None where it holds no result."""
+    try:
+        saved = json.loads(text)
+    except ValueError:
+        return None
+    whole = isinstance(saved, dict) and {"fingerprint", "result"} <= saved.keys()
+    return saved if whole else None
 
 
 class Store:
@@ -155,8 +169,15 @@ class Store:
         elif self._begun and not (self.folder / "steps").exists():
             self._file.unlink(missing_ok=True)
 
+    def note(self, **found: Any) -> None:
+        """Enters into study.json what has been found about the study itself. It stays when what was
+        asked is taken back."""
+        if self._before is not None:
+            self._before = _as_text(json.loads(self._before) | found)
+        self._ask(self.study() | found)
+
     def _ask(self, study: Mapping[str, Any]) -> None:
-        replace_file(self._file, json.dumps(study, indent=1) + "\n")
+        replace_file(self._file, _as_text(study))
 
     def study(self) -> dict[str, Any]:
         file = self._file
@@ -185,13 +206,15 @@ class Store:
         path = self.path(step)
         return path if path.exists() and self._saved(step) is None else None
 
+    def take(self, step: Step, text: str) -> None:
+        """A step's file as another store has it."""
+        replace_file(self.path(step), text)
+
     def _saved(self, step: Step) -> dict[str, Any] | None:
         try:
-            saved = json.loads(self.path(step).read_text())
-        except (OSError, ValueError):
+            return read_step(self.path(step).read_text())
+        except (OSError, ValueError):  # no text, perhaps
             return None
-        whole = isinstance(saved, dict) and {"fingerprint", "result"} <= saved.keys()
-        return saved if whole else None
 
     def put(self, step: Step, result: Any, seconds: float, cpu_seconds: float = 0.0) -> None:
         saved = {

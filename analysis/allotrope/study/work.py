@@ -10,6 +10,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Generic, Protocol, Sequence, TypeVar
 
@@ -32,6 +33,22 @@ class Steppable(Protocol):
 Planned = TypeVar("Planned", bound=Steppable)  # a step with what it needs to be carried out
 
 
+@dataclass(frozen=True)
+class Share(Generic[Planned]):
+    """What one machine must measure alone, since it is compared with each other: programs with all
+    their steps. `missing`: why these cannot be had here. `more`: what there is of no program, in
+    words."""
+
+    programs: Sequence[str]
+    planned: Sequence[Planned]
+    missing: str | None = None
+    more: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        return " and ".join(self.programs)
+
+
 def _used_seconds() -> float:
     """CPU time of this process and of those that it has awaited."""
     used = os.times()
@@ -49,6 +66,10 @@ class Work(ABC, Generic[Planned]):
     @abstractmethod
     def known_steps(self) -> list[Planned]:
         """All steps, as far as they are known without running anything."""
+
+    @abstractmethod
+    def shares(self) -> list[Share[Planned]]:
+        """All steps, in shares for as many machines."""
 
     @abstractmethod
     def prepare(self, folder: Path) -> list[Planned]:
@@ -82,15 +103,16 @@ class Work(ABC, Generic[Planned]):
 
     # What is the same for all
 
-    def gather(self) -> None:
-        """What was measured, whatever has changed since; measures nothing."""
+    def gather(self, as_it_is: bool = True) -> None:
+        """What was measured, whatever has changed since, or else what is still as it was measured;
+        measures nothing."""
         known = self.known_steps()
         for planned in known:
-            found = self.store.get(planned.step, as_it_is=True)
+            found = self.store.get(planned.step, as_it_is)
             if found is not None:
                 self._keep_stored(planned, found)
         self._tell_damaged(known, "it is left out; without --report-only it is measured again")
-        if outdated := self._outdated(known):
+        if as_it_is and (outdated := self._outdated(known)):
             self.announce(
                 f"{outdated} results are of other programs, allocators or simulators "
                 "than are here now; the page shows them as they are"

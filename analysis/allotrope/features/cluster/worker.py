@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What runs on a worker: the command itself, for one program of a suite, or the simulator, for one
-part of a trace.
+"""What runs on a worker: the command itself, for one program of a suite or of a study, or the
+simulator, for one part of a trace.
 
 The client sends these functions by value, so they use the standard library alone: a worker that has
 no Allotrope, or another one, is then told apart instead of failing to import. The work is done by a
@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -70,17 +71,18 @@ def introduce(
 
 def measure(question: Mapping[str, Any]) -> dict[str, Any]:
     """A program with all contenders and rounds, or the machine with itself. question: `expected`,
-    as for unlike(); `command`, its `environment` and `directory`; `keeps_state`, whether it takes
-    --state. Returns the `host`, and either what is `unlike` or the process's `status`, `output`
-    and `errors`."""
+    as for unlike(); `command`, its `environment` and `directory`; `scratch`, the option by which it
+    takes a file or folder of its own, or None; and `returned`, patterns of the files in it that are
+    wanted. Returns the `host`, and either what is `unlike` or the process's `status`, `output` and
+    `errors`, and the text of the `files` by their paths."""
     host = {"host": platform.node()}
     if differences := unlike(question["expected"]):
         return host | {"unlike": differences}
     folder, is_cancelled = _surroundings()
     with timing_slot(SLOT, is_cancelled) as slot:
-        # Its scratch is the worker's, which Dask removes behind a worker that was killed, too.
-        state = os.path.join(folder, f"{os.urandom(8).hex()}.state")
-        more = ["--state", state] if question["keeps_state"] else []
+        # It is the worker's, which Dask removes behind a worker that was killed, too.
+        scratch = Path(folder, f"{os.urandom(8).hex()}.scratch")
+        more = [question["scratch"], str(scratch)] if question["scratch"] else []
         ended = _run(
             [*question["command"], *more],
             is_cancelled,
@@ -89,8 +91,12 @@ def measure(question: Mapping[str, Any]) -> dict[str, Any]:
             cwd=question["directory"],
             pass_fds=[slot],
         )
-        Path(state).unlink(missing_ok=True)
-    return host | ended
+        found = [file for one in question["returned"] for file in scratch.glob(one)]
+        files = {str(file.relative_to(scratch)): file.read_text() for file in found}
+        if scratch.is_dir():
+            shutil.rmtree(scratch)
+        scratch.unlink(missing_ok=True)
+    return host | ended | {"files": files}
 
 
 def trace_ends(path: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from ...features.compare.measure import order_of_round
+from ...system.children import ends_with_us
 from ...system.native import ask, last_line, without_name
 from ...system.places import PLACES
 from .plan import (
@@ -49,6 +50,7 @@ def run(words: Sequence[str | Path], timeout: float) -> Result:
             timeout=timeout,
             env=environment,
             check=False,
+            preexec_fn=ends_with_us(),
         )
     except subprocess.TimeoutExpired:
         return {"failure": f"not done after {timeout:.0f} s"}

@@ -38,6 +38,7 @@ KINDS = ("integer_into_old", "old_into_old", "young_into_old", "young_into_young
 ORDERS = ("", *(f"-order{number}" for number in range(2, 31)))  # as runtime.am links them
 LARGE_ROUNDS = 3  # of a workload whose round takes minutes
 LOOP_MILLIONS, LOOP_TURNS = 17, 3
+OF_NO_PROGRAM = "loops and traps alone"
 VM_GROUPS = ("table", "providers")
 
 
@@ -102,6 +103,13 @@ class Extent:
                 raise UserError(f"--only: no program '{name}'; valid are {', '.join(names)}")
         wanted = self.only or (QUICK_WORKLOADS if self.quick else names)
         return [one for one in WORKLOADS if one.name in wanted]
+
+    def together(self) -> list[list[Workload]]:
+        """What is compared with each other, and so must be of one machine. The first are those of
+        the claims, with whatever is of no workload: loops, instructions, traps."""
+        workloads = self.workloads()
+        first = [one for one in workloads if one.paper] or workloads[:1]
+        return [first, *([one] for one in workloads if one not in first)]
 
     def barriers(self) -> Sequence[str]:
         return QUICK_BARRIERS if self.quick else BARRIERS

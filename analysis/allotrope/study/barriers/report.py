@@ -14,6 +14,7 @@ from .. import report as frame
 from ..chart import claims_chart
 from ..claims import Claim, Part, short_number
 from ..explanations import Explanation, file_beside, read_explanations
+from ..places import lacking, of_machines
 from ..ranges import LESS
 from ..sheets import ABSENT, ratio_cell
 from . import paper
@@ -151,11 +152,13 @@ def limits(results: Results, changes: "Changes") -> list[str]:
         + _of_our_design(changes),
         "Figures 2 and 3 have no values in print: only what the text says of them is judged.",
     ]
+    found[1:1] = of_machines(results.study)
     if said := repeated_orders(rounds, orders):
         found.insert(1, said)
     if not any(one.paper for one in results.workloads()):
         found.insert(0, "Neither Destroy nor Interactive was run, so no claim has a verdict.")
     found += _large(results) + _little_collecting(results) + _traps_undecided(results)
+    found += [f"Not measured: {name} ({why})." for name, why in lacking(results.study).items()]
     return found + [f"Left out, since it failed: {line}." for line in results.left_out()]
 
 

@@ -9,9 +9,10 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ...statistics.intervals import Estimate
 from ..claims import short_number
+from ..places import places_of
 from . import paper
 from .evidence import Series, by_round, estimate_of, ratios
-from .plan import CHECK, KERNEL, ORACLE, OTHER_OF_DIRTY, PAGES, WORKLOADS, Workload
+from .plan import CHECK, KERNEL, OF_NO_PROGRAM, ORACLE, OTHER_OF_DIRTY, PAGES, WORKLOADS, Workload
 
 Result = Mapping[str, Any]
 CHECK_KIND = "young_into_old"
@@ -191,12 +192,18 @@ class Measured:
         own, without = self.times(PAGES, "running"), self.times(ORACLE, "running")
         return by_round(lambda one, base: (one - base) / traps / 1000, own, without)
 
+    def _loops_elsewhere(self) -> str:
+        """That the loops which a trap is held against ran on another machine, where they did."""
+        places = places_of(self.results.study)
+        here = places.get(self.workload.name) == places.get(OF_NO_PROGRAM)
+        return "" if here else "the loops ran on another machine"
+
     def trap_undecided(self) -> str:
         """A difference of two long times, divided by few traps: where its interval contains 0 it
         cannot be told from the noise, and no ratio to it means anything."""
         found = estimate_of(self.trap())
         if found is None or found.low > 0:
-            return ""
+            return self._loops_elsewhere()
         return (
             "the interval of a trap in the program, "
             f"{short_number(found.low)} to {short_number(found.high)} µs, "

@@ -8,11 +8,11 @@ from ...system import allocators
 from ..frame import Asked, Opener
 from ..report import Report
 from ..store import Store
-from ..work import Announce, Work
+from ..work import Announce, Share, Work
 from . import measure
 from .measure import Result
 from .measurements import as_text, enter
-from .plan import Extent, Planned, check_programs, repeated_orders, steps
+from .plan import OF_NO_PROGRAM, Extent, Planned, Workload, check_programs, repeated_orders, steps
 from .report import report_from
 from .results import Results
 
@@ -35,6 +35,9 @@ class Barriers:
         versions = {tool: allocators.package_version(package) for tool, package in TOOLS.items()}
         return {"versions": versions}, lambda store: BarriersWork(store, extent, orders, announce)
 
+    def words(self, asked: Asked) -> list[str]:
+        return []
+
     def report_from(self, measurements: Path) -> Report:
         return report_from(measurements)
 
@@ -52,6 +55,16 @@ class BarriersWork(Work[Planned]):
 
     def known_steps(self) -> list[Planned]:
         return list(steps(self.extent, self.orders))
+
+    def shares(self) -> list[Share[Planned]]:
+        first, *others = self.extent.together()
+        alone, *more = (self._share(group) for group in (first, *others))
+        of_none = [planned for planned in self.known_steps() if planned.workload is None]
+        return [Share(alone.programs, [*of_none, *alone.planned], more=[OF_NO_PROGRAM]), *more]
+
+    def _share(self, group: Sequence[Workload]) -> Share[Planned]:
+        own = [planned for planned in self.known_steps() if planned.workload in group]
+        return Share([one.name for one in group], own)
 
     def prepare(self, folder: Path) -> list[Planned]:
         if said := repeated_orders(self.extent.rounds, len(self.orders)):

@@ -12,6 +12,7 @@ from ...output.units import format_bytes
 from ...statistics.intervals import Estimate
 from ...statistics.verdicts import Quantifier, Standing, Verdict
 from ..claims import Claim, short_number
+from ..places import of_machines
 from ..sheets import ABSENT, number_cell
 from . import paper
 from .paper import CACHE_1992
@@ -342,6 +343,7 @@ def limits(results: Results) -> list[str]:
     failures = _failures(results)
     unprinted = [claim for claim in all_claims(PRINTED) if not claim.medians()]
     found = [_conditions(results) + ("" if failures else " No run failed.")]
+    found += of_machines(results.study)
     found += [one for one in (_missing(results), failures) if one]
     found += [f"Page faults and misses are of one layout of memory, without interval: {FLOORS}."]
     if sizes := _heap_sizes(results):

@@ -31,6 +31,9 @@ class Evidence(Protocol):
     def free_to_malloc(self, name: str) -> float | None:
         """What freeing costs over what allocating costs."""
 
+    def apart(self) -> str:
+        """Why no program's time can be held against another's, where it cannot."""
+
     def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
         """Mean of the seconds' logarithms, and the variance of that mean."""
 

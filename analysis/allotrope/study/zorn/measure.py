@@ -28,6 +28,7 @@ from ...features.compare.measure import (
 from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
+from ...system.children import ends_with_us
 from ...system.errors import UserError
 from ...system.launch import Launch, Run, launch
 from ...system.native import last_line, read_reports, without_name
@@ -134,6 +135,7 @@ def run_group(
         stderr=subprocess.PIPE,
         env=environment,
         start_new_session=True,
+        preexec_fn=ends_with_us(),
     )
     try:
         _, errors = child.communicate(timeout=timeout)

@@ -64,6 +64,9 @@ class Printed:
     def _seconds(self, name: str, form: str, spec: str) -> float | None:
         return self._absolute(paper.TABLE_3, paper.TABLE_5, name, form, spec)
 
+    def apart(self) -> str:
+        return ""
+
     def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
         seconds = self._seconds(name, form, spec)
         return None if seconds is None else (math.log(seconds), 0.0)

@@ -9,6 +9,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from ...features.locality.simulate import faults_with
 from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate, estimate, estimate_ratio
+from ..places import unlike_kinds
 from . import paper
 from .plan import Configuration
 from .programs import Program
@@ -75,6 +76,9 @@ class Results:
         known = [name for name in paper.OWN_ALLOCATOR if name in self.claimed()]
         switchless = [name for name in NO_SWITCH if self.program(name) is None]
         return [name for name in known if name not in (*lacking, *switchless)]
+
+    def apart(self) -> str:
+        return unlike_kinds(self.study, paper.PROGRAMS)
 
     # CPU time and memory
 

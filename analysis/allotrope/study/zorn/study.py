@@ -8,9 +8,10 @@ from typing import Any, Mapping, Sequence
 from ...system import allocators
 from ...system.errors import UserError
 from ..frame import Asked, Opener
+from ..places import LACKING
 from ..report import Report
 from ..store import Store
-from ..work import Announce, Work
+from ..work import Announce, Share, Work
 from . import measure
 from .measure import Result, Workshop
 from .measurements import as_text
@@ -50,6 +51,11 @@ class Zorn:
         check_tools()
         more = {"programs": table, "given": list(given), "versions": versions()}
         return more, lambda store: ZornWork(store, extent, programs, announce)
+
+    def words(self, asked: Asked) -> list[str]:
+        table, given = asked.more.get("programs"), asked.more.get("given") or ()
+        found = ["--programs", table] if table else []
+        return [*found, *(word for one in given for word in ("--program", one))]
 
     def report_from(self, measurements: Path) -> Report:
         return report_from(measurements)
@@ -103,13 +109,27 @@ class ZornWork(Work[Planned]):
     ) -> None:
         super().__init__(store, announce)
         self.extent, self.programs = extent, programs
+        study = store.study()
         self.able: list[Program] = []
         self.probes: dict[str, dict[str, Result]] = {}
-        self.results = Results(programs, store.study())
+        self.results = Results(programs, study, dict(study.get(LACKING, {})))
         self.failing = Failing()
 
     def known_steps(self) -> list[Planned]:
         return list(steps(self.extent, self.programs, lambda *_: None))
+
+    def shares(self) -> list[Share[Planned]]:
+        """Each program by itself, with its probes."""
+        known = self.known_steps()
+        return [
+            Share(
+                [one.name],
+                [probe_step(one, form) for form in one.forms]
+                + [planned for planned in known if planned.program.name == one.name],
+                one.missing,
+            )
+            for one in self.programs
+        ]
 
     def prepare(self, folder: Path) -> list[Planned]:
         self.able = self._probe_all(folder)
