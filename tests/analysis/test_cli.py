@@ -341,6 +341,9 @@ def test_comparing_a_static_program_is_refused(mock: Command, tmp_path: Path) ->
     subprocess.run(["cc", "-static", tmp_path / "main.c", "-o", program], check=True)
     done = mock.run("compare", "-a", "mock", "--", program)
     assert done.returncode == 2 and "statically linked" in done.stderr
+    done = mock.run("compare", "--", program)
+    for name in ("mock", *(peer.name for peer in INSTALLED_PEERS)):
+        assert re.search(rf"compare under .*\b{name}\b", done.stderr), "all that cannot be had"
 
 
 def test_default_choice_is_glibc_ours_and_the_installed_peers(mock: Command) -> None:

@@ -113,6 +113,15 @@ class TestConditions:
         suite = judge_programs([condition], {"programs": [entry("a", broken)]})
         assert suite_gate_lines(suite)[1] == "Of 1 judgement: 0 failures, 1 not decided."
 
+    @pytest.mark.parametrize("condition", ["any.cpu > 1s", "any.rss > 1MiB", "any.faults > 2"])
+    def test_without_any_round_there_are_no_figures_of_any_quantity(self, condition: str) -> None:
+        nothing = document((1, 1, 1), rounds=5, **INTERRUPTED)
+        for result in nothing["results"]:
+            for key, value in list(result.items()):
+                result[key] = None if isinstance(value, dict) else value
+        (judgement,) = judge([parse_condition(condition)], nothing)
+        assert judgement.met and "no figures" in judgement.line
+
     def test_no_figures_are_a_failure(self) -> None:
         without = document((1, 1, 1))
         without["results"][1]["cpu_seconds"] = None

@@ -5,7 +5,14 @@ import math
 import random
 
 import pytest
-from allotrope.statistics.intervals import estimate, estimate_ratio, interval_rank, summarize
+from allotrope.statistics.intervals import (
+    RANGE,
+    estimate,
+    estimate_ratio,
+    interval_rank,
+    least_rounds,
+    summarize,
+)
 from scipy import stats
 
 
@@ -97,3 +104,10 @@ def test_summary_pairs_only_rounds_that_have_both() -> None:
 def test_summary_of_nothing_is_none() -> None:
     assert summarize([], []) is None
     assert summarize([1.0], [None]) is None
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.995, 0.9995])
+def test_the_least_rounds_have_an_interval_and_one_less_has_none(confidence: float) -> None:
+    least = least_rounds(confidence)
+    assert interval_rank(least, confidence).kind != RANGE
+    assert interval_rank(least - 1, confidence).kind == RANGE

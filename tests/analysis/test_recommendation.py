@@ -311,6 +311,17 @@ class TestUndecided:
         assert case.headline().text.startswith("stay with glibc: what is better than it in one")
         assert "5% less CPU" in case.said("c against glibc")
 
+    def test_who_has_too_few_rounds_keeps_all_from_a_choice(self) -> None:
+        """Whoever it is: the baseline may have had one more when it was interrupted."""
+        case = Case().add("a", 0.5, 50)
+        document = case.document() | {"confidence": 0.998}
+        assert recommend(document)[0].kind == "choice"
+        for quantity in ("cpu_seconds", "peak_rss_bytes"):
+            mine = document["results"][1][quantity]
+            mine |= {"interval": "range", "rounds": [*mine["rounds"][:8], None, None, None]}
+        said = recommend(document)[0].text
+        assert said.startswith("8 rounds do not tell") and "it takes 10, better 16" in said
+
     def test_without_a_round_the_reason_is_the_headline(self) -> None:
         case = Case(incomplete="interrupted")
         case.entries.clear()

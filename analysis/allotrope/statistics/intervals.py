@@ -29,6 +29,7 @@ processor's speed. There the two are as wide (docs/measurements/comparison.md), 
 no symmetry. What does help is more pairs that are close in time: rounds_within().
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Sequence
@@ -69,6 +70,11 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> Rank:
             break
         best = Rank(rank, ORDER_STATISTIC, coverage)
     return best
+
+
+def least_rounds(confidence: float) -> int:
+    """How many values it takes for an interval of that confidence."""
+    return next(n for n in itertools.count(1) if interval_rank(n, confidence).kind != RANGE)
 
 
 def _coverage(count: int, rank: int) -> float:

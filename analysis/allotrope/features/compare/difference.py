@@ -288,7 +288,7 @@ def difference_lines(difference: Difference) -> list[str]:
             f"Memory: a difference below {LITTLE} is not told on top. Of a ratio it is the "
             f"difference from what the earlier ratio would make of {base}'s later memory."
         )
-    if any(one.alone for one in difference.found):
+    if any(one.alone and is_told(one.verdict) and not one.is_little() for one in difference.found):
         lines.append(
             f"against {base} alone: the ratio changed so, but not the allocator's own memory, or "
             "that is not decided."

@@ -186,6 +186,8 @@ def _names(keys: Sequence[str]) -> dict[str, str]:
 def quantities(document: Document) -> dict[str, str]:
     """What a condition may call each quantity, and its key."""
     keys = [key for result in document["results"] for key in summaries(result)]
+    if not keys:  # no round was measured
+        keys = [*QUANTITIES, *(SERVER_QUANTITIES if document.get("server") else ())]
     meant = {"cpu": cpu_quantity(document), "memory": memory_quantity(document)}
     return _names(keys) | meant
 

@@ -45,6 +45,7 @@ from ...statistics.intervals import (
     rounds_within,
     summarize,
 )
+from ...output.sentences import enumerate_names
 from ...statistics.verdicts import THRESHOLD
 from ...system.allocators import (
     OWN_VARIABLES,
@@ -371,12 +372,18 @@ def check_plan(plan: Plan) -> None:
     """Raises UserError for what can be known before anything is run."""
     if plan.server is not None:
         check_server_plan(plan.server)
+    refused: dict[tuple[str, str], list[str]] = {}
     for allocator in plan.allocators:
         name = plan.command_of(allocator)[0]
         obstacle = preload_obstacle(find_program(name), allocator.ours)
         if obstacle is not None and allocator.library:
-            rest = "leave out" if obstacle == SERVES_ITSELF else "there is nothing to compare under"
-            raise UserError(f"{name}: this program {obstacle}; {rest} {allocator.spec}")
+            refused.setdefault((name, obstacle), []).append(allocator.spec)
+    for (name, obstacle), specs in refused.items():
+        who = enumerate_names(specs)
+        rest = f"there is nothing to compare under {who}"
+        if obstacle == SERVES_ITSELF:
+            rest = f"leave out {who}: -a names those that are compared"
+        raise UserError(f"{name}: this program {obstacle}; {rest}")
     for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
         if Path(path).name.startswith(ALLOCATOR_LIBRARIES):
             raise UserError(
@@ -631,9 +638,16 @@ class Runner:
                 break
 
     def measure_round(self, number: int) -> None:
-        """Everyone once. Raises BaselineFailed when there is nothing left to compare with."""
-        with self.comparison.load:
-            self._measure_round(number)
+        """Everyone once. Raises BaselineFailed when there is nothing left to compare with. What an
+        interrupted round has measured is dropped, so that all have the same rounds; but that of the
+        first is all that there is."""
+        try:
+            with self.comparison.load:
+                self._measure_round(number)
+        except KeyboardInterrupt:
+            for contender in self.comparison.contenders if number > 0 else []:
+                del contender.runs[number:]
+            raise
 
     def _measure_round(self, number: int) -> None:
         contenders = self.comparison.contenders

@@ -20,10 +20,10 @@ from ...output.units import (
     format_seconds,
 )
 from ...statistics.intervals import (
-    LEAST_JUDGED_ROUNDS,
     ORDER_STATISTIC,
     Summary,
     interval_rank,
+    least_rounds,
 )
 from ...system import capabilities
 from ...system.machine import machine_facts
@@ -261,7 +261,7 @@ def legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
     interval = (
         f"[{format_coverage(rank.coverage)} interval]"
         if rank.kind == ORDER_STATISTIC
-        else f"[range; an interval needs {LEAST_JUDGED_ROUNDS} rounds]"
+        else f"[range; an interval needs {least_rounds(comparison.confidence())} rounds]"
     )
     how = "duet" if comparison.plan.duet else "interleaved"
     rounds = f"1 {how} round" if count == 1 else f"{count} {how} rounds"

@@ -20,10 +20,9 @@ from ...output.units import format_bytes, format_figure, format_percent, format_
 from ...statistics.intervals import (
     JUDGED_CONFIDENCE,
     JUDGED_ROUNDS,
-    LEAST_JUDGED_ROUNDS,
-    RANGE,
     Estimate,
     Summary,
+    least_rounds,
     summarize,
 )
 from ...statistics.verdicts import (
@@ -50,7 +49,7 @@ from .findings import (
     served_little,
     unreached_results,
 )
-from .judged import remark
+from .judged import few_rounds, remark
 
 
 @dataclass(frozen=True)
@@ -240,11 +239,10 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
         return _undecided(f"the baseline {evidence.baseline} has no figures to compare with.")
     if len(evidence.candidates) == 1:
         return _undecided(_alone(document, evidence.baseline))
-    summary = evidence.results[evidence.baseline]["cpu_seconds"]
-    if summary["interval"] == RANGE:
-        count = sum(value is not None for value in summary["rounds"])
-        needed = f"it takes {LEAST_JUDGED_ROUNDS}, better {JUDGED_ROUNDS}."
-        return _undecided(f"{too_few_rounds(count)}; {needed}")
+    few = few_rounds(*(evidence.results[one]["cpu_seconds"] for one in evidence.candidates))
+    if few is not None:
+        needed = f"it takes {least_rounds(evidence.confidence)}, better {JUDGED_ROUNDS}."
+        return _undecided(f"{too_few_rounds(few)}; {needed}")
     little = served_little(document, evidence.baseline)
     return _undecided(little) if little else None
 

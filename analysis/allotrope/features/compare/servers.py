@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Sequence
 
 from ...output.units import format_bytes, format_figure, format_ratio, format_seconds
-from ...statistics.intervals import LEAST_JUDGED_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
+from ...statistics.intervals import ORDER_STATISTIC, Summary, interval_rank, least_rounds
 from ..reach import served
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
@@ -190,7 +190,7 @@ def server_legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
     interval = (
         f"[{100 * rank.coverage:.1f}% interval]"
         if rank.kind == ORDER_STATISTIC
-        else f"[range; an interval needs {LEAST_JUDGED_ROUNDS} rounds]"
+        else f"[range; an interval needs {least_rounds(comparison.confidence())} rounds]"
     )
     starts = "1 start" if count == 1 else f"{count} interleaved starts"
     beside = {"memory", "at end", *(title_of(one.name) for one in known_metrics(comparison))}
