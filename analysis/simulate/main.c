@@ -173,11 +173,9 @@ int main(int argc, char **argv)
     int status = 1;
     if (error)
         fprintf(stderr, "allotrope-simulate: %s\n", error);
-    else if (is_part)
-        status = 0;
-    else if (!put_result(&jobs, &options, source))
+    else if (!is_part && !put_result(&jobs, &options, source))
         fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));
-    else if (reference_source_error(source))
+    else if (!is_part && reference_source_error(source))
         fprintf(stderr, "allotrope-simulate: %s: %s\n", name, reference_source_error(source));
     else
         status = 0;

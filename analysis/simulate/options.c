@@ -394,20 +394,12 @@ static bool take_choice(struct simulate_options *options, int option, char *valu
     return true;
 }
 
-static void take_option(struct simulate_options *options, int option, char *value)
+/* How the work is shared out, among threads or processes. False: it is another option. */
+static bool take_sharing(struct simulate_options *options, int option, char *value)
 {
     switch (option) {
-    case OUTPUT:
-        options->output = value;
-        break;
-    case COUNT:
-        options->count = number("count", value, 1, UINT64_MAX);
-        break;
     case THREADS:
         options->threads = (unsigned)number("threads", value, 1, 1024);
-        break;
-    case ERROR_OVER:
-        options->error_over = number("error-over", value, 1, UINT64_MAX);
         break;
     case JOBS:
         options->jobs = (unsigned)number("jobs", value, 1, JOBS_MOST);
@@ -420,6 +412,24 @@ static void take_option(struct simulate_options *options, int option, char *valu
         break;
     case PLAN:
         options->plan = true;
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+static void take_option(struct simulate_options *options, int option, char *value)
+{
+    switch (option) {
+    case OUTPUT:
+        options->output = value;
+        break;
+    case COUNT:
+        options->count = number("count", value, 1, UINT64_MAX);
+        break;
+    case ERROR_OVER:
+        options->error_over = number("error-over", value, 1, UINT64_MAX);
         break;
     case PAGE_SIZE:
         take_page_sizes(options, value);
@@ -460,7 +470,7 @@ static void take_option(struct simulate_options *options, int option, char *valu
         fputs(usage, stdout);
         exit(0);
     default:
-        if (!take_choice(options, option, value))
+        if (!take_choice(options, option, value) && !take_sharing(options, option, value))
             refuse("see allotrope-simulate --help");
     }
 }
