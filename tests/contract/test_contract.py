@@ -733,15 +733,21 @@ def static_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def test_a_static_program_told_to_pass_calls_on_serves_itself(static_program: Path) -> None:
-    """A watched command's environment says so to all its programs."""
-    result = subprocess.run(
-        [str(static_program)],
-        env={"ALLOTROPE": "next"},
+def run_static(program: Path, choice: str) -> "subprocess.CompletedProcess[str]":
+    """With nothing else in its environment."""
+    return subprocess.run(
+        [str(program)],
+        env={"ALLOTROPE": choice},
         capture_output=True,
         text=True,
         timeout=HANG,
+        check=False,
     )
+
+
+def test_a_static_program_told_to_pass_calls_on_serves_itself(static_program: Path) -> None:
+    """A watched command's environment says so to all its programs."""
+    result = run_static(static_program, "next")
     said = "allotrope: ALLOTROPE=next: static_program has no other malloc (it is linked statically)"
     assert (result.returncode, result.stderr) == (0, f"{said}, so blocks serves it\n")
 
@@ -772,26 +778,12 @@ def test_sites_of_a_static_program(static_program: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("spec", ["", *(under.spec for under in OURS)])
 def test_a_static_program_uses_the_archive(spec: str, static_program: Path) -> None:
-    result = subprocess.run(
-        [str(static_program)],
-        env={"ALLOTROPE": spec},
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-        check=False,
-    )
+    result = run_static(static_program, spec)
     assert (result.returncode, result.stdout) == (0, "a static program\n"), result.stderr
     assert result.stderr == ""
 
 
 def test_static_program_stops_at_a_bad_option(static_program: Path) -> None:
-    result = subprocess.run(
-        [str(static_program)],
-        env={"ALLOTROPE": "nonsense"},
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-        check=False,
-    )
+    result = run_static(static_program, "nonsense")
     assert (result.returncode, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1

@@ -430,11 +430,6 @@ def _check_gate_again(gate: Sequence[Condition], document: Document, rounds: int
     check_conditions(gate, [one["spec"] for one in each], rounds)
 
 
-def _show_gate(console: Console, judgements: Sequence[Judgement]) -> None:
-    for line in gate_lines(judgements):
-        print_wrapped(console, line)
-
-
 def _show_judged(console: Console, judged: Mapping[str, Sequence[Judgement]]) -> None:
     """By program; all under "" where there is one command."""
     lines = gate_lines(judged[""]) if "" in judged else suite_gate_lines(judged)
@@ -780,7 +775,7 @@ def show_results(
     judgements = judge(gate, document)
     if judgements:
         print_line(console, "")
-    _show_gate(console, judgements)
+    _show_judged(console, {"": judgements})
 
 
 def exit_status(comparison: Comparison) -> int:

@@ -5,9 +5,8 @@
 A bare number or a percentage is about the ratio to the baseline, a number with a unit about the
 figure itself. A condition is met when the whole interval meets it. When the interval lies on both
 sides, or too few rounds were measured for one, it is not decided, which is said and fails nothing:
-chance must not break a build. A bound is
-the user's own, so it also holds for a difference of memory that is too little to count in a choice,
-or perhaps is; the line says so.
+chance must not break a build. A bound is the user's own, so it also holds for a difference of
+memory that is too little to count in a choice, or perhaps is; the line says so.
 """
 
 import re

@@ -36,6 +36,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
+from ...output.sentences import enumerate_names
 from ...statistics.intervals import (
     JUDGED_ROUNDS,
     ORDER_STATISTIC,
@@ -45,7 +46,6 @@ from ...statistics.intervals import (
     rounds_within,
     summarize,
 )
-from ...output.sentences import enumerate_names
 from ...statistics.verdicts import THRESHOLD
 from ...system.allocators import (
     OWN_VARIABLES,
@@ -250,6 +250,11 @@ class Comparison:
     def rounds(self) -> int:
         """To be done, or begun where the figures say how many it takes."""
         return self.chosen_rounds if self.plan.until is None else len(self.baseline.runs)
+
+    def drop_rounds_from(self, number: int) -> None:
+        """Takes back what was measured of this round and those behind it."""
+        for contender in self.contenders:
+            del contender.runs[number:]
 
     def choose_rounds(self, run_seconds: float) -> None:
         """Where neither their number nor a width is asked for. run_seconds: what a run takes."""
@@ -645,8 +650,8 @@ class Runner:
             with self.comparison.load:
                 self._measure_round(number)
         except KeyboardInterrupt:
-            for contender in self.comparison.contenders if number > 0 else []:
-                del contender.runs[number:]
+            if number > 0:
+                self.comparison.drop_rounds_from(number)
             raise
 
     def _measure_round(self, number: int) -> None:

@@ -279,10 +279,7 @@ def strangers_of(served: Mapping[str, Any]) -> str:
 
 
 def _name_all(strangers: Sequence[Mapping[str, Any]], least: str = "") -> str:
-    named = [_stranger(row, least) for row in strangers[:MOST_NAMED]]
-    if len(strangers) > MOST_NAMED:
-        named.append(f"{len(strangers) - MOST_NAMED} more commands")
-    return enumerate_names(named)
+    return _some_names([_stranger(row, least) for row in strangers])
 
 
 def _stranger(row: Mapping[str, Any], least: str = "") -> str:

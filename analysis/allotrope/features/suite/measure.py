@@ -412,8 +412,7 @@ def _drop_broken_round(run: SuiteRun, part: Part) -> None:
         return
     saved = json.loads(run.state.read_text())["programs"].get(part.program.name)
     kept = len(saved["contenders"][0]["runs"]) if saved else 0
-    for contender in part.comparison.contenders:
-        del contender.runs[kept:]
+    part.comparison.drop_rounds_from(kept)
 
 
 # The state file

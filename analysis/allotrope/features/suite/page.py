@@ -30,6 +30,7 @@ from .tables import (
     name_of,
     part_word,
     servers_of,
+    status_in_words,
 )
 
 Document = Mapping[str, Any]
@@ -112,7 +113,7 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
 
 def _programs_section(document: Document) -> Section:
     said = [
-        f"{entry['name']} was {entry['status'].replace('-', ' ')}: {entry['reason']}."
+        f"{entry['name']} was {status_in_words(entry)}: {entry['reason']}."
         for entry in document["programs"]
         if entry["status"] != "measured"
     ]

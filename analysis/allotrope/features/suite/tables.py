@@ -178,7 +178,7 @@ def name_of(entry: Mapping[str, Any]) -> str:
     return f"{entry['name']} ({host})" if host else str(entry["name"])
 
 
-def _status(entry: Mapping[str, Any]) -> str:
+def status_in_words(entry: Mapping[str, Any]) -> str:
     """In words, of a program without figures."""
     return str(entry["status"]).replace("-", " ")
 
@@ -196,7 +196,7 @@ def program_rows(document: Document, quantity: str, full: bool = False) -> list[
     for entry in document["programs"]:
         comparison = entry["comparison"]
         if comparison is None:
-            rows.append([name_of(entry), _status(entry), *[""] * (len(specs) - 1)])
+            rows.append([name_of(entry), status_in_words(entry), *[""] * (len(specs) - 1)])
             continue
         key, base = key_of(comparison, quantity), baseline_of(comparison)
         cells = (_cell(one, base, key, full) for one in comparison["results"])
@@ -258,7 +258,7 @@ def value_rows(document: Document, quantity: str) -> list[list[str]]:
     for entry in document["programs"]:
         comparison = entry["comparison"]
         if comparison is None:
-            rows.append([name_of(entry), "–", "–", "–", _status(entry)])
+            rows.append([name_of(entry), "–", "–", "–", status_in_words(entry)])
             continue
         key, base = key_of(comparison, quantity), baseline_of(comparison)
         for result in comparison["results"]:
