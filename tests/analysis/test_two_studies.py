@@ -165,3 +165,23 @@ def test_counted_figures_that_differ_are_listed(
     assert "gawk optimised bsd-classic: 1 differ: mapped_peak_bytes 4096 and 8192" in told
     assert "events: 2 figures are identical, 0 are not" in told
     assert two_studies.compare_exact(one, one) == 0
+
+
+@WORLDS
+def test_what_was_kept_of_two_studies_tells_what_their_folders_tell(
+    make: Any, differences: Any, moved: str, tmp_path: Path
+) -> None:
+    kinds, subject = ({"round": "rounds"}, "program") if make is zorn else ({}, "name")
+
+    def kept(name: str, study: Steps) -> Path:
+        steps = [
+            {"kind": kinds.get(kind, kind), subject: step.rsplit(" ", 1)[0], "result": result}
+            for (kind, step), result in study.items()
+        ]
+        (tmp_path / name).write_text(json.dumps({"steps": steps}))
+        return tmp_path / name
+
+    one, two = make(1), make(2, {moved: SHIFTED})
+    of_folders = differences(written(tmp_path / "one", one), written(tmp_path / "two", two))
+    assert differences(kept("one.json", one), kept("two.json", two)) == of_folders
+    assert two_studies.is_of_barriers(tmp_path / "one.json") == (make is barriers)

@@ -2,7 +2,10 @@
 """Two full studies (zorn, or barriers) held against each other: whether what does not depend on
 time is the same, and how many of the intervals of the differences between their times contain 0.
 
-    python3 tests/measure/two_studies.py FIRST_DIR SECOND_DIR
+    python3 tests/measure/two_studies.py FIRST SECOND
+
+Each is the folder of a study. Where the folder of one is gone, both are the file that was kept of
+it, DIR/measurements.json or docs/results/DATE-study.json; it has less of what was counted.
 
 Ends with status 1 when fewer than 90% contain 0. 95% would by chance, if figures did not depend on
 each other.
@@ -26,6 +29,7 @@ Nor can it show that a figure is right: an error of measurement that both make i
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -42,12 +46,29 @@ LISTED = 5  # figures of a step that differ, of which the values are printed
 TIMED = ("ns", "load")  # of a run of barriers; the rest is counted
 
 
+# What a file of measurements calls steps otherwise than their folder.
+KINDS_IN_FILES = {"rounds": "round", "accounts": "account"}
+
+
 def steps(study: Path, kind: str) -> dict[str, Any]:
     """Results by the step's name: "PROGRAM FORM ALLOCATOR", of rounds "PROGRAM ROUND"."""
+    if study.is_file():
+        return dict(kept_steps(study, kind))
     return {
         file.stem: json.loads(file.read_text(encoding="utf-8"))["result"]
         for file in sorted((study / "steps" / kind).glob("*.json"))
     }
+
+
+def kept_steps(measurements: Path, kind: str) -> Iterator[tuple[str, Any]]:
+    """The same from a file of measurements, which has the rounds of a program in their order."""
+    rounds: Counter[str] = Counter()
+    for step in json.loads(measurements.read_text(encoding="utf-8"))["steps"]:
+        if KINDS_IN_FILES.get(step["kind"], step["kind"]) != kind:
+            continue
+        subject = step.get("program", step.get("name"))
+        rounds[subject] += 1
+        yield f"{subject} {step.get('configuration', rounds[subject])}", step["result"]
 
 
 def figures(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -80,6 +101,8 @@ def counted(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_of_barriers(study: Path) -> bool:
+    if study.is_file():
+        return any(kept_steps(study, "instructions"))
     return (study / "steps" / "instructions").exists()
 
 
@@ -242,5 +265,8 @@ def compare_times(first: Path, second: Path) -> bool:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    compare_exact(Path(sys.argv[1]), Path(sys.argv[2]))
-    sys.exit(0 if compare_times(Path(sys.argv[1]), Path(sys.argv[2])) else 1)
+    FIRST, SECOND = map(Path, sys.argv[1:])
+    if FIRST.is_file() != SECOND.is_file():
+        sys.exit(f"{FIRST} and {SECOND}: give two folders, or two files of measurements")
+    compare_exact(FIRST, SECOND)
+    sys.exit(0 if compare_times(FIRST, SECOND) else 1)
