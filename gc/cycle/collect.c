@@ -18,11 +18,14 @@
  *
  *     stop        nothing                             [late-ack] (gc/world/stop.c)
  *     begin       free bits of local free lists       `abandon` clears them: [local-is-free]
- *                 marks                               the next collection is a full one, which
- *     roots,      marks; pins of a hider's blocks     clears all marks: [marks are whole],
- *       mark                                          [given up is full]. Pins stay
- *     sweep       free, live, retired, suspect,       from here on it is not given up
- *                 old and `queued` bits
+ *                 marks, unborn bits                  the next collection is no minor one, and
+ *     roots,      marks; pins of a hider's blocks,    clears all marks: [marks are whole],
+ *       mark        whose slabs become young          [given up is full]. Pins stay
+ *     sweep       free, live, retired, suspect and    from here on it is not given up
+ *                 old bits; the list of young slabs;
+ *                 `queued` and its queues, bins of
+ *                 the fast table: NULL. Of a late
+ *                 sweep its number, too
  *     finish      large blocks, runs: with the lock
  *
  * A fork waits for state.lock. So it comes between two collections, or between the stops of a
@@ -106,7 +109,7 @@ static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
     exclude(excluded, 2, map);
 }
 
-/* What the program has freed is not its any more: a hider's neither. */
+/* Blocks that the program has freed are not pinned, those of a hider neither. */
 static void pin_all(void *unused, struct slab *slab)
 {
     (void)unused;
@@ -587,7 +590,8 @@ void collect_slice(size_t work)
     lock_release(&state.lock);
 }
 
-/* One thread is enough: the others go on. */
+/* One thread is enough: the others go on. `busy` is set and cleared inside of an operation, so no
+ * fork comes in between ([still-heap], vm/freeze.h). Else it would stay set in the child. */
 bool collect_some(void)
 {
     static _Atomic bool busy;

@@ -85,6 +85,7 @@
 
 enum { RED_ZONE = 128, BUFFER_BYTES = 64 << 10 };
 
+/* Who writes: the collection at hand ([one-collection], collection.h). */
 static struct {
     char *buffer;
     size_t memory_bytes; /* of the machine */
@@ -96,6 +97,7 @@ static struct {
     struct root_result *result;
 } roots;
 
+/* Any thread sets them, before it does what makes them true. */
 static _Atomic bool stacks_are_given, pages_may_fault;
 
 void roots_stacks_are_given(void)
@@ -113,7 +115,9 @@ bool roots_pages_fault(void)
     return atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
 }
 
-/* What code of files the program has written lies in here; there is none while it is empty. */
+/* What code of files the program has written lies in here; there is none while it is empty. Any
+ * thread widens it, before the system call that makes the code executable. Until then the mapping
+ * is no text, and is read in any case. */
 static _Atomic uintptr_t written_code_start = UINTPTR_MAX, written_code_end;
 
 void roots_code_is_written(const void *start, size_t bytes)
