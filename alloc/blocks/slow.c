@@ -44,7 +44,8 @@
 
 /* malloc. */
 
-/* Of slabs that a late sweep has left: so the heap grows by a part of what is dead in them. */
+/* Slabs of any class that are swept for each new one, as long as a late sweep has left some. So the
+ * heap grows by one slab, and what is dead in so many comes free. */
 enum { VISITS_FOR_NEW_SLAB = 16 };
 
 static bool adopt(struct thread_heap *heap, unsigned class_index)

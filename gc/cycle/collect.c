@@ -146,7 +146,7 @@ static void give_up_cycle(void)
     concurrent_end(true);
 }
 
-/* What is marked before the roots. */
+/* The marks as they are before the roots: clear, or those of old blocks, or of a cycle. */
 static void begin_marks(void)
 {
     if (state.verifying) {
@@ -233,8 +233,8 @@ static bool mark_again(void)
     return state.verifying;
 }
 
-/* A program that frees less than it forgets leaves it to the collector. What it forgets proves
- * nothing when it is found, and is too much to be kept for a second look. */
+/* A program that forgets more blocks than it frees leaves them to the collector. That a forgotten
+ * block is found again proves nothing then, and there are too many to keep for a second look. */
 static enum sweep_leaks leaks_now(void)
 {
     enum sweep_leaks leaks = atomic_load(&state.leaks);

@@ -517,7 +517,8 @@ static void scan_asked(uintptr_t start, uintptr_t end)
         scan_through_file(page, end);
 }
 
-/* Words that prove nothing about hidden pointers: the program may have hidden them just so. */
+/* A pointer that is found here is no proof that the program hides pointers: it may have asked for
+ * just this one because it hides it. So these words pass for those of a stack. */
 static void visit_asked(void)
 {
     if (roots.visitor->next_mapping)
