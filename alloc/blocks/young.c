@@ -43,7 +43,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 
-/* Or a quarantine, which uses the row for the ages of blocks. Its list of young slabs is made and
+/* Or a quarantine, which uses the row for its age bits. Its list of young slabs is made and
  * never read. */
 static bool has_generations(void)
 {

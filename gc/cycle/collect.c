@@ -267,7 +267,7 @@ static void sweep_stopped(enum sweep_leaks leaks)
 {
     quarantine_end_ageing();
     if (generations_are_on())
-        sweep_and_age(leaks, state.minor, &state.swept);
+        sweep_and_promote(leaks, state.minor, &state.swept);
     else
         sweep(leaks, &state.swept);
     state.old_bytes =
