@@ -255,7 +255,7 @@ void rebin_after_sweep(struct thread_heap *heap, unsigned class_index)
     heap->unvisited[AVAILABLE_LIST][class_index] = late ? bin->available : NULL;
     heap->unvisited[FULL_LIST][class_index] = late ? bin->full : NULL;
     if (late)
-        return; /* slab by slab: visit_some */
+        return; /* slab by slab: visit_list */
     struct slab *lists[] = {bin->full, bin->available};
     bin->full = bin->available = NULL;
     for (size_t i = 0; i < 2; i++)
