@@ -257,8 +257,8 @@
  *
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no
- *     thread is inside an operation: malloc's slow path, thread_exit, the part of trim that has the
- *     lock. Four things go on:
+ *     thread is inside an operation: malloc's slow path, the resizing of a large block,
+ *     thread_exit, and whatever has `lock` (a large free, trim, a collection). Four things go on:
  *         the fast paths
  *         rebinning by the owning thread, which then gives no slab back
  *         remote frees, which set bits of other threads' slabs and push to their queues
