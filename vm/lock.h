@@ -29,7 +29,7 @@
 enum lock_rank {
     RANK_SITES = 1, /* the observer of allocation sites */
     RANK_ACCOUNT,   /* the observer that keeps the statistics; resolving the route */
-    RANK_REGISTRY,  /* arenas and thread caches; in blocks the stock that threads share */
+    RANK_REGISTRY,  /* arenas and thread caches; in blocks the common heap */
     RANK_COLLECTOR, /* gc: one collection at a time */
     RANK_DEPOT,     /* chains of free blocks between thread caches and arenas */
     RANK_ARENA,     /* one heap: an arena's, that of blocks, that of gc:classic */

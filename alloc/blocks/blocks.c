@@ -83,6 +83,8 @@ static void free_moved(void *block)
         blocks_free(block);
 }
 
+/* A thread that is stopped in here has the old block and, once it is made, the new one in a
+ * register or on its stack: [on its way]. The old one is retired no more, so it is followed. */
 void *blocks_resize(void *block, size_t size)
 {
     struct slab *slab = slab_of_block(block, "realloc");

@@ -16,12 +16,14 @@
  *     large blocks                  thread_heap is NULL                           blocks_heap.lock
  *     slabs of the common heap      of threads that have no heap of their own     common_lock
  *
- * All frees of blocks of the common heap are remote, so its local free lists stay empty.
+ * All frees of blocks of the common heap are remote, so its local free lists stay empty. A thread
+ * that ends in a frozen heap keeps its slabs. Whoever thaws the heap gives them up, and stands for
+ * the thread meanwhile (give_up_deferred).
  *
- * Who writes what. "Owning thread": or the holder of the lock that stands for it. "Lock":
- * blocks_heap.lock. "New": of a slab that nobody can find yet. "Stopped": the collector, while it
- * has stopped all other threads. In the child of a fork its one thread may write everything until
- * blocks_fork_child returns.
+ * Who writes what. "Owning thread": or who stands for it. "`lock`": blocks_heap.lock. "New": of a
+ * slab that nobody can find yet. "Stopped": the collector, while it has stopped all other threads.
+ * In the child of a fork its one thread may write everything until blocks_fork_child returns. What
+ * blocks_init writes is not listed: there is one thread then.
  *
  *     word                              written by                           how
  *     slab_word.free                    owning thread; stopped;              one instruction
@@ -58,9 +60,10 @@
  *     a bin; state, frees_until_rebin,  owning thread                        not atomic
  *       next, previous of its slabs
  *     slab.thread_heap                  owning thread; new: with `lock`      store, release
- *     slab.base, block_bytes, granules  owning thread, with `lock`           not atomic
- *       reciprocal, capacity,
- *       class_index, few_words: shape
+ *     slab.owner, base, granules,       owning thread, with `lock`           not atomic
+ *       block_bytes, reciprocal,        new: with `lock`, or in a frozen
+ *       capacity, class_index,          heap
+ *       few_words: shape
  *     slab.zero                         holder of `lock`; who has just       not atomic
  *                                       allocated a large block
  *     granule map                       holder of `lock`; who makes a        store, release
@@ -76,8 +79,8 @@
  *                                       owning thread clears, which has      store, seq_cst
  *                                       taken the slab from a queue
  *     slab.next_queued                  who pushes the slab                  before the push
- *     thread_heap.alive                 its thread; when the heap thaws,     not atomic
- *                                       whoever thaws it, with `lock`
+ *     thread_heap.alive                 its thread, or whoever thaws the     not atomic
+ *                                       heap; both with `lock`
  *     thread_heap.in_slow_path,         its thread                           not atomic
  *       delay, retired_bytes,
  *       unvisited, visited_class
@@ -113,11 +116,20 @@
  *     a bin, a link                     [whole list], [current is young] (young.c)
  *     thread_heap, queued,              [bit before queue], [queue is a hint]
  *       next_queued, queues
+ *     state, next, previous,            no list of slabs is followed (slabs.c)
+ *       frees_until_rebin
  *     shape, and all with `lock`        [no stopped holder]; in a fork [frozen]
+ *     block_was_freed                   the block is in a register, or noted (blocks_have_freed)
+ *     is_of_fork                        there are no collections in a frozen heap
+ *     start, zero, in_slow_path,        no collection reads them
+ *       delay, retired_bytes,
+ *       unvisited, visited_class,
+ *       common_heap
+ *     taken_bytes                       a hint: a collection comes early or late
  *     all, in the child of a fork       [the child's copy]
  *
- * The steps of a free, and what each leaves: fast.c (local), remote.c, large.c, collector.c
- * (ignored), quarantine.h, alloc/checked/checked.h.
+ * The steps of a free, and what each leaves: fast.c (local), slow.c (where free goes on), remote.c,
+ * large.c, collector.c (ignored), quarantine.h, alloc/checked/checked.h.
  *
  * What holds between any two instructions. Functions name what they rely on.
  *
@@ -134,12 +146,16 @@
  * [on its way]
  *     A block that moves between free bits, local free list and program is neither free nor
  *     remote for a few instructions. So it looks like the program's. Its address is in a register
- *     of the thread, or on its stack. A collection finds it there and keeps the block. Two other
- *     kinds of blocks are on their way:
+ *     of the thread, or on its stack. A collection finds it there and keeps the block. Other blocks
+ *     that are on their way:
+ *     A block that free has begun with on the slow path (slow.c), until it is free, remote or in a
+ *     list. Its suspect and retired bits may be clear by then, so it is followed, too.
  *     A large block that is freed, until its thread has the lock. The thread may wait for it while
  *     a collection holds it.
  *     A block whose free is ignored or put into quarantine, until its retired bit is set. The
  *     collection keeps the block, and follows what is in it.
+ *     Both blocks of a realloc that moves one: the old one until its free, the new one until the
+ *     program has it.
  *     The child of a fork loses a block on its way, unless a collection finds it.
  *
  * [remote until free]
@@ -223,11 +239,13 @@
  *
  * [queue is a hint]
  *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
- *     `queued`; or in none. Since it was pushed it may have been abandoned, adopted or given up,
- *     or its record used again; `queued` and next_queued outlive that. Whoever takes it from the
- *     queue looks at its thread_heap, and passes it on if that is another. A thread that is
- *     stopped before it pushes delays the hint, no more: the remote bits are set, and whoever
- *     needs blocks of the slab takes them.
+ *     `queued`; or among those that somebody has taken from a queue and goes through; or in none.
+ *     Since it was pushed it may have been abandoned, adopted or given up, or its record used
+ *     again; `queued` and next_queued outlive that. Whoever takes it from the queue looks at its
+ *     thread_heap, and passes it on if that is another. A thread that is stopped before it pushes
+ *     delays the hint, no more: the remote bits are set, and whoever needs blocks of the slab takes
+ *     them. The child of a fork, in which such a thread does not go on, clears `queued` of all
+ *     records, unused ones too.
  *
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs:
@@ -239,8 +257,8 @@
  *
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no
- *     thread is inside an operation: malloc's slow path, thread_exit, the part of trim that has the
- *     lock. Four things go on:
+ *     thread is inside an operation: malloc's slow path, the resizing of a large block,
+ *     thread_exit, and whatever has `lock` (a large free, trim, a collection). Four things go on:
  *         the fast paths
  *         rebinning by the owning thread, which then gives no slab back
  *         remote frees, which set bits of other threads' slabs and push to their queues

@@ -14,7 +14,8 @@
  *       (slow.c); waits for the lock   thread has the lock: [on its way]
  *     has the lock                     is not stopped, and no fork comes: [no stopped holder]
  *     in a frozen heap
- *       free bit set                   a free block that keeps its memory; a second free is told
+ *       free bit set                   a free block that keeps its memory; a second free is
+ *                                      reported
  *       call noted                     the same, until the heap thaws (vm/deferred.h)
  *
  * The child of a fork may have the free bit and not the call. It keeps the memory until a

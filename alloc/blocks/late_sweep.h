@@ -54,7 +54,10 @@
  *                       other threads have freed. So none of them is taken for dead: not when it
  *                       is handed out from a list, and not while its owning thread takes it from
  *                       the remote frees, when for a moment it may look live to another thread
- *                       that sweeps.
+ *                       that sweeps. That thread may make it old then, although it is free. This
+ *                       does no harm: what the program writes into it when it has it is on a dirty
+ *                       page, so minor collections follow it. At worst it is kept until the next
+ *                       full collection.
  * [swept-before-use]    A slab is swept before a block of it is taken by its word of free bits. So
  *                       what has a mark in the sweep has survived, and becomes old; what is born
  *                       later does not. `bin->current` is set first, then the slab is swept. A
@@ -63,10 +66,13 @@
  *                       begins, and before any other stop.
  * [retired-is-atomic]   A late sweep clears retired bits by a locked instruction, before it sets
  *                       the free bits. The program sets others of the word meanwhile, by a locked
- *                       instruction where it has threads (as glibc counts them). So no retired bit
- *                       comes back on a block that is handed out again, and none is lost. A sweep
- *                       in the stopped world needs no lock: what a stopped thread does to the word
- *                       is one instruction, which it has made or not.
+ *                       instruction where it has threads, as glibc counts them. So no retired bit
+ *                       comes back on a block that is handed out again, and none is lost. (A task
+ *                       that `clone` makes without libc is not counted. It has its maker's
+ *                       thread-local storage, and so its thread heap: it cannot use the heap beside
+ *                       its maker in any case.) A sweep in the stopped world needs no locked
+ *                       instruction: what a stopped thread does to the word is one instruction,
+ *                       which it has made or not.
  *
  * Source: the model of the cycle, tests/gc/model/cycle.pml.
  */

@@ -28,7 +28,7 @@
 
 /* A thread counts what it retires by such steps. */
 enum { COUNTED_BYTES = 64 << 10 };
-/* What must have been retired since the last time: at least, and when a free releases. */
+/* So much must have been retired since the last time: for any release by age; for one by a free. */
 enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
 
 bool quarantine_on;

@@ -7,6 +7,8 @@
  * takes the queue when it needs blocks (slow.c), and makes free blocks of the remote bits.
  *
  *     freeing thread                         owning thread
+ *     (free_slowly: suspect and retired
+ *     bits: clear)
  *     remote bit: fetch_or
  *     queued: exchange true
  *     fast_table.bins: NULL
@@ -23,6 +25,8 @@
  * Either thread may be stopped between any two of these lines:
  *
  *     after                    what stands                              harmless by
+ *     (suspect, retired)       the program's block, in a register: the  [on its way]
+ *                              report of a second free needs it
  *     remote bit               freed. Its slab is in no queue: the      [queue is a hint]
  *                              owning thread takes the block when it
  *                              next looks at the slab's remote bits

@@ -10,19 +10,19 @@
  *     | zero        | dirty, and zero between         zero |
  *
  * Merged runs have one hull about both. `dirty` estimates how many granules of it have contents.
- * So a run of any history is one run, and what is taken from it comes out of its dirty end first,
- * since that costs no faults; for who wants zero bytes it is the other end.
+ * So a run is one run, whatever its history. What is taken from it comes out of its dirty end,
+ * which costs no faults. Who wants zero bytes gets the other end.
  *
  * Free runs are kept by length in bins, those with a hull apart from those without, and the
  * shortest that will do is taken: a dirty one if there is any. The heap grows when none is long
  * enough. How much stays dirty is the matter of decay.h; beyond it runs_give_back_some gives
  * contents back to the kernel, a hull's end at a time.
  *
- * Where that is asked for, a heap that is large and full grows by aligned huge pages of 2 MiB: the
- * kernel clears one at the first write to it, in place of 512 faults, and it takes one entry of the
- * TLB. Only small runs make a heap grow so, since of a large block most may stay untouched; so no
- * more than the last huge page has memory that nobody writes. Where a part of one is given back the
- * kernel may make none again: it would bring back what was free.
+ * With the option `huge` a large heap without room grows by aligned huge pages of 2 MiB. The kernel
+ * clears one at the first write to it, in place of 512 faults, and it takes one entry of the TLB.
+ * Only small runs make a heap grow so: most of a large block may stay untouched. So at most the
+ * last huge page has memory that nobody writes. Where a part of a huge page is given back, the
+ * kernel is told not to make it one again: that would bring back what was free.
  *
  * Everything here belongs to whoever holds the heap's lock, unless it says otherwise.
  */

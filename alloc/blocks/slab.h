@@ -10,10 +10,11 @@
  *                                                 asked of a block
  *
  *     free      may be handed out
- *     remote    freed by another thread than the owning one, which has not taken the free yet; or
- *               held back in a new slab until its first round is over (slabs.c)
- *     mark      reached by the collection under way. Of a block that is not live it is set from
- *               the start, so that no marker looks into the block
+ *     remote    freed by another thread than the owning one, which has not taken the free yet. That
+ *               may be a thread that sweeps late (late_sweep.h), or ages a quarantine. Or: held
+ *               back in a new slab until its first round is over (slabs.c)
+ *     mark      reached by the collection under way. Of a block that is not live it is set when the
+ *               collection begins, so that no marker looks into the block
  *     retired   the program has freed the block. The heap has ignored the free, or keeps the block
  *               in quarantine: what the block points to is not kept. Or the program has promised
  *               that it points to nothing (gc_holds_no_pointers, gc/cycle/gc.c)
@@ -34,8 +35,8 @@
  *
  *     a block that is                    free  remote  live
  *     free in its slab                    1      0      0
- *     freed by another thread             0      1    1, or 0 of a suspect; until it is taken:
- *                                                     [remote until free] (heap.h)
+ *     freed by another thread             0      1    1, or 0 of a suspect. So until it is
+ *                                                     taken: [remote until free] (heap.h)
  *     held back in a new slab             0      1      0
  *     being taken by its owning thread    1      1      0    [remote until free]
  *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
@@ -56,9 +57,10 @@
  *     suspect, retired        no     no                 freed: a suspect whose free was ignored
  *     suspect, pinned         yes    yes                stays
  *
- * No free block is retired or a suspect: whoever frees it clears these before. (The exception is a
- * suspect with a [late live bit].) A block that stayed retired when it is handed out again would
- * not be followed, and what it points to would be lost.
+ * No block is handed out that is retired or a suspect. Whoever frees it clears these bits before;
+ * or right after, but before anybody can take the block (a sweep, free_aged_large). (The exception
+ * is a suspect with a [late live bit].) A block that stayed retired would not be followed, and what
+ * it points to would be lost.
  *
  * A slab's states:
  *

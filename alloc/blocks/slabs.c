@@ -49,8 +49,8 @@
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
 enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
 
-/* Slabs that a refill looks at after a late sweep: of its own class, before it takes a new slab;
- * and of all classes for each new slab. */
+/* Full slabs of its own class that a refill looks at after a late sweep, before it takes a new
+ * one. */
 enum { VISITS_FOR_OWN_CLASS = 64 };
 
 /* A slab is gone through again when one block in this many is free. Each slab has that many blocks,
@@ -255,7 +255,7 @@ void rebin_after_sweep(struct thread_heap *heap, unsigned class_index)
     heap->unvisited[AVAILABLE_LIST][class_index] = late ? bin->available : NULL;
     heap->unvisited[FULL_LIST][class_index] = late ? bin->full : NULL;
     if (late)
-        return; /* slab by slab: visit_some */
+        return; /* slab by slab: visit_list */
     struct slab *lists[] = {bin->full, bin->available};
     bin->full = bin->available = NULL;
     for (size_t i = 0; i < 2; i++)

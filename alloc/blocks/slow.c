@@ -17,7 +17,17 @@
  * keeps a whole slab from serving another size, and all is gone through again.
  *
  * free comes here with blocks of other threads and large ones, with those that the fast table does
- * not cover, and with the thread's own in slabs whose remote frees wait.
+ * not cover, and with the thread's own in slabs whose remote frees wait. Its steps, and what a
+ * thread leaves that is stopped behind each:
+ *
+ *     sweep the slab, if a late sweep has left it    the program's block. (A dead one is free now:
+ *                                                    the program hides pointers.)
+ *     look: is it live, or a suspect?                the program's
+ *     suspect bit: clear                             [on its way]: it looks like the program's
+ *     retired bit: clear, with a collector           [on its way]: the same, and is followed
+ *     the thread's own block: live bit, list         as in fast.c
+ *     another's: remote bit                          remote.c
+ *     a large one: the lock                          large.c
  */
 #include "alloc/blocks/slow.h"
 
@@ -34,7 +44,8 @@
 
 /* malloc. */
 
-/* Of slabs that a late sweep has left: so the heap grows by a part of what is dead in them. */
+/* Slabs of any class that are swept for each new one, as long as a late sweep has left some. So the
+ * heap grows by one slab, and what is dead in so many comes free. */
 enum { VISITS_FOR_NEW_SLAB = 16 };
 
 static bool adopt(struct thread_heap *heap, unsigned class_index)

@@ -302,7 +302,9 @@ static void abandon_in_child(void *argument, struct slab *slab)
 }
 
 /* abandon_in_child fills the queues anew: a thread that the child does not have may have set
- * `queued` and not pushed. */
+ * `queued` and not pushed. Unused records are visited, too: such a thread may have set `queued` of
+ * one, or it was on a queue ([queue is a hint]). Else nobody would ever queue the slab that is next
+ * made of the record. */
 static void forget_other_threads(void)
 {
     struct segment segment;
@@ -333,5 +335,5 @@ void blocks_fork_child(void)
     forget_young();
     atomic_store_explicit(&blocks_heap.abandoned_queue.newest, NULL, memory_order_relaxed);
     blocks_heap.abandoned_rebinned_sweep = UINT64_MAX; /* look at every abandoned slab */
-    blocks_each_slab(abandon_in_child, NULL);
+    each_slab_record(abandon_in_child, NULL);
 }

@@ -24,9 +24,11 @@
  *                       on; one that is stopped behind it has the slab entered again by the
  *                       collection, which finds it current.
  * [listed is young]     A slab is young that has a block in a local free list when a collection
- *                       ends: the block is not old, and is taken without a look at the slab. (One
- *                       that gets into a list later was the program's, and so is old: it stays so,
- *                       and what is written to it is on a dirty page.)
+ *                       ends: the block is not old, and is taken without a look at the slab. A
+ *                       block that gets into a list later was the program's before. If it was old
+ *                       it stays so, and what is written to it is on a dirty page. If it was not,
+ *                       its slab is young: by [unmarked is young] (gc/cycle/generations.h), or
+ *                       because the block was handed out since.
  * [young is listed]     `young` is set just if the slab is on the list, or is about to be pushed
  *                       by the thread that has set it. That thread counts itself in
  *                       entering_young, from before it sets `young` until after the push. Another
@@ -41,7 +43,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 
-/* Or a quarantine, which uses the row for the ages of blocks. Its list of young slabs is made and
+/* Or a quarantine, which uses the row for its age bits. Its list of young slabs is made and
  * never read. */
 static bool has_generations(void)
 {

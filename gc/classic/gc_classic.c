@@ -23,6 +23,12 @@
  * collections before a sandbox. But it marks its objects where they lie: a program that takes away
  * the right to touch pages of a block ends.
  *
+ * Every change of the heap and of the pins is made with the lock, which is also that of collections
+ * ([no-heap-lock-stopped], [one-collection] in gc/world/collection.h). So no thread is stopped in
+ * the middle of one. An object that a stopped thread has just taken is in a register, or on its
+ * stack, by the address of its start, as pointers=base wants it. A pin stays until its object's
+ * free has the lock. While a fork freezes the heap there is no collection.
+ *
  * Whatever goes wrong before the sweep, nothing is reclaimed and the heap grows.
  */
 #include "gc/classic/gc_classic.h"

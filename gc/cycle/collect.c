@@ -18,11 +18,14 @@
  *
  *     stop        nothing                             [late-ack] (gc/world/stop.c)
  *     begin       free bits of local free lists       `abandon` clears them: [local-is-free]
- *                 marks                               the next collection is a full one, which
- *     roots,      marks; pins of a hider's blocks     clears all marks: [marks are whole],
- *       mark                                          [given up is full]. Pins stay
- *     sweep       free, live, retired, suspect,       from here on it is not given up
- *                 old and `queued` bits
+ *                 marks, unborn bits                  the next collection is no minor one, and
+ *     roots,      marks; pins of a hider's blocks,    clears all marks: [marks are whole],
+ *       mark        whose slabs become young          [given up is full]. Pins stay
+ *     sweep       free, live, retired, suspect and    from here on it is not given up
+ *                 old bits; the list of young slabs;
+ *                 `queued` and its queues, bins of
+ *                 the fast table: NULL. Of a late
+ *                 sweep its number, too
  *     finish      large blocks, runs: with the lock
  *
  * A fork waits for state.lock. So it comes between two collections, or between the stops of a
@@ -106,7 +109,7 @@ static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
     exclude(excluded, 2, map);
 }
 
-/* What the program has freed is not its any more: a hider's neither. */
+/* Blocks that the program has freed are not pinned, those of a hider neither. */
 static void pin_all(void *unused, struct slab *slab)
 {
     (void)unused;
@@ -143,7 +146,7 @@ static void give_up_cycle(void)
     concurrent_end(true);
 }
 
-/* What is marked before the roots. */
+/* The marks as they are before the roots: clear, or those of old blocks, or of a cycle. */
 static void begin_marks(void)
 {
     if (state.verifying) {
@@ -230,8 +233,8 @@ static bool mark_again(void)
     return state.verifying;
 }
 
-/* A program that frees less than it forgets leaves it to the collector. What it forgets proves
- * nothing when it is found, and is too much to be kept for a second look. */
+/* A program that forgets more blocks than it frees leaves them to the collector. That a forgotten
+ * block is found again proves nothing then, and there are too many to keep for a second look. */
 static enum sweep_leaks leaks_now(void)
 {
     enum sweep_leaks leaks = atomic_load(&state.leaks);
@@ -264,7 +267,7 @@ static void sweep_stopped(enum sweep_leaks leaks)
 {
     quarantine_end_ageing();
     if (generations_are_on())
-        sweep_and_age(leaks, state.minor, &state.swept);
+        sweep_and_promote(leaks, state.minor, &state.swept);
     else
         sweep(leaks, &state.swept);
     state.old_bytes =
@@ -587,7 +590,8 @@ void collect_slice(size_t work)
     lock_release(&state.lock);
 }
 
-/* One thread is enough: the others go on. */
+/* One thread is enough: the others go on. `busy` is set and cleared inside of an operation, so no
+ * fork comes in between ([still-heap], vm/freeze.h). Else it would stay set in the child. */
 bool collect_some(void)
 {
     static _Atomic bool busy;

@@ -43,7 +43,8 @@
  *       A cycle is given up when a stop fails, when the kernel does not tell which pages were
  *       written, when the program asks for a collection or memory runs out, before a sandbox, and
  *       in the child of a fork. The next collection is then a full one in a stopped world, which
- *       clears all marks.
+ *       clears all marks. (A cycle that is given up before its first stop has changed no marks. So
+ *       a minor collection may come first.)
  *   [locked shapes], [read by copy], [boundary marks both]
  *       See gc/mark/slices.c.
  *   [untracked is followed]
@@ -57,6 +58,8 @@
  *
  * Who writes: the holder of the collector's lock and the heap's. The phase, and what was taken at
  * the last slice, are atomic: any thread reads them to see whether a slice is due, and may be late.
+ * The room and where it began, which are not atomic, any thread reads, too, to see whether the
+ * cycle is to stop. It may stop early or late then.
  * A fork comes between two slices, never in one: it takes both locks.
  */
 #ifndef ALLOTROPE_GC_CYCLE_CONCURRENT_H

@@ -202,6 +202,7 @@ static bool conflict(const void *values, struct message *why)
     return true;
 }
 
+/* What is atomic any thread may write, and read at any time. All else init writes. */
 static struct {
     _Atomic bool free_ignored;  /* now */
     _Atomic bool ignores_frees; /* as long as collections work */
@@ -504,6 +505,8 @@ static bool find_block(const struct slab *slab, const void *address, size_t *ind
     return slab && *index < slab->capacity;
 }
 
+/* A thread that is stopped between the pin and the entry has the block in a register, or its caller
+ * has: so a minor collection keeps it, though it does not see the pin. */
 static void gc_pin(const void *address)
 {
     size_t index;
@@ -590,7 +593,7 @@ static void free_for_good(void *block)
 static __attribute__((noinline)) void free_looking(void *block)
 {
     bool pinned = was_pinned(block);
-    /* When a block that the kernel may know is out of use cannot be seen: its free counts. */
+    /* Nobody sees when the kernel is done with a block that it knows. So the free counts. */
     if (gc.quarantines)
         quarantine_free(block, caller_of_frame());
     else if (gc.free_ignored && !pinned)

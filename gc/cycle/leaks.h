@@ -4,8 +4,9 @@
  * found them.
  *
  * A leak is a live block that the program has not freed and that nothing reaches. One that hangs on
- * another leak is *indirect*: who mends the other mends it, too. The rest are *direct*. Of a ring
- * that hangs on nothing outside it one block counts as direct, and the others hang on it.
+ * another leak is *indirect*: who mends the other mends it, too. The rest are *direct*. Leaks may
+ * lead to each other in a circle, to which no leak outside of it leads. Of these one counts as
+ * direct, and the others hang on it.
  */
 #ifndef ALLOTROPE_GC_CYCLE_LEAKS_H
 #define ALLOTROPE_GC_CYCLE_LEAKS_H

@@ -12,7 +12,7 @@
 /* Called once, before the heap's first block. */
 void quarantine_init(void);
 
-/* site: whence free was called. A second free ends the process, with both sites. */
+/* site: where free was called. A second free ends the process, with both sites. */
 void quarantine_free(void *block, const void *site);
 void *quarantine_realloc(void *block, size_t size, const void *site);
 

@@ -12,7 +12,7 @@
 
 struct sweep {
     enum sweep_leaks leaks;
-    bool ages;           /* there are generations */
+    bool promotes;       /* there are generations */
     bool minor;          /* young slabs only */
     bool late_live_bits; /* of what is freed: [late live bit] (alloc/blocks/heap.h) */
     enum sweeper sweeper;
@@ -128,7 +128,7 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
 
 /* What is live and has a mark is old: [first survival promotes]. Returns whether the next
  * collection must look at the word again: [unmarked is young], [pins are roots]. */
-static bool age(const struct sweep *sweep, struct slab *slab, size_t index, uint64_t live)
+static bool promote(const struct sweep *sweep, struct slab *slab, size_t index, uint64_t live)
 {
     const struct slab_word *word = &slab->words[index];
     uint64_t *old = slab_old(slab, index), marked = slab->is_of_fork ? 0 : live & word->mark;
@@ -152,7 +152,7 @@ static void sweep_slab(void *argument, struct slab *slab)
         if (swept)
             freed += count_bits(swept);
         live += count_bits(was_live ^ swept);
-        if (sweep->ages && age(sweep, slab, i, was_live ^ swept))
+        if (sweep->promotes && promote(sweep, slab, i, was_live ^ swept))
             stays_young = true;
     }
     if (stays_young || (sweep->minor && live == 0 && slab_is_large(slab)))
@@ -174,11 +174,11 @@ void sweep(enum sweep_leaks leaks, struct sweep_result *result)
     blocks_each_slab_by_bits(sweep_slab, &all);
 }
 
-void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result)
+void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *result)
 {
     *result = (struct sweep_result){0};
     struct sweep all = {.leaks = leaks,
-                        .ages = true,
+                        .promotes = true,
                         .minor = minor,
                         .late_live_bits = blocks_has_late_live_bits(),
                         .result = result};
@@ -204,7 +204,7 @@ void sweep_begin_late(enum sweep_leaks leaks)
 {
     late_result = (struct sweep_result){0};
     late.leaks = leaks;
-    late.ages = generations_are_on();
+    late.promotes = generations_are_on();
     blocks_take_young(NULL, NULL);
     blocks_begin_late_sweep();
     blocks_enter_threads_slabs();

@@ -57,7 +57,7 @@ void sweep(enum sweep_leaks leaks, struct sweep_result *result);
 
 /* The same where there are generations (generations.h). minor: sweeps and counts
  * young slabs only. */
-void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result);
+void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *result);
 
 /* A late sweep. Only where frees are ignored, and after a stop that has left every block that is
  * not live with its mark. */

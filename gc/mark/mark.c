@@ -17,9 +17,9 @@
  * A pointer to one past the end keeps the block.
  *     small blocks    have an extra byte (gc.c), so such a pointer is an interior one
  *     from a root     keeps the block that the word refers to and the block that ends there
- *     from a block    keeps the block that ends there only where no live block begins: without the
- *                     extra byte the two neighbours cannot be told apart, and what programs keep in
- *                     memory beside such a pointer is one to the block itself
+ *     from a block    keeps the block that ends there only where no live block begins. Without the
+ *                     extra byte the two neighbours cannot be told apart. Programs that keep such a
+ *                     pointer in memory keep one to the block itself beside it
  *
  * Mark stack overflow: a stack that is full is made larger, up to a bound. Candidates that find it
  * full then are dropped. At the end the heap is searched for marked blocks, which are scanned

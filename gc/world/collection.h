@@ -12,6 +12,8 @@
  *     begin                             clears the marks      }
  *     visit the roots                   roots.c               } the pause
  *     mark                              the transitive closure}
+ *     again                             a verifier: from      }
+ *                                       `begin` once more     }
  *     sweep                             frees what has no mark}
  *     resume the threads                stop.c                }
  *     finish                            what need not be done in the pause

@@ -85,6 +85,7 @@
 
 enum { RED_ZONE = 128, BUFFER_BYTES = 64 << 10 };
 
+/* Who writes: the collection at hand ([one-collection], collection.h). */
 static struct {
     char *buffer;
     size_t memory_bytes; /* of the machine */
@@ -96,6 +97,7 @@ static struct {
     struct root_result *result;
 } roots;
 
+/* Any thread sets them, before it does what makes them true. */
 static _Atomic bool stacks_are_given, pages_may_fault;
 
 void roots_stacks_are_given(void)
@@ -113,7 +115,9 @@ bool roots_pages_fault(void)
     return atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
 }
 
-/* What code of files the program has written lies in here; there is none while it is empty. */
+/* What code of files the program has written lies in here; there is none while it is empty. Any
+ * thread widens it, before the system call that makes the code executable. Until then the mapping
+ * is no text, and is read in any case. */
 static _Atomic uintptr_t written_code_start = UINTPTR_MAX, written_code_end;
 
 void roots_code_is_written(const void *start, size_t bytes)
@@ -513,7 +517,8 @@ static void scan_asked(uintptr_t start, uintptr_t end)
         scan_through_file(page, end);
 }
 
-/* Words that prove nothing about hidden pointers: the program may have hidden them just so. */
+/* A pointer that is found here is no proof that the program hides pointers: it may have asked for
+ * just this one because it hides it. So these words pass for those of a stack. */
 static void visit_asked(void)
 {
     if (roots.visitor->next_mapping)

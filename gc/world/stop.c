@@ -159,9 +159,10 @@ struct ring_wait {
 };
 enum { RING_LIMIT_BELOW = 1 << 3, RING_LIMIT_REGISTERED = 1 << 6 };
 
-/* What on_signal takes the place of. Written by the thread that holds the collection, where
- * on_signal is not the handler: at the first collection, and after a program has set the signal
- * itself. The other threads may be in on_signal then; they read one word of it, the handler. */
+/* What on_signal takes the place of. Written where on_signal is not the handler: at the first
+ * collection or stop_listen, and after a program has set the signal itself. A thread that collects
+ * and one that listens may do so at once: both write what the kernel told them, which is the same.
+ * Other threads may be in on_signal then; they read one word of it, the handler. */
 static struct kernel_action glibc_action;
 
 /* By thread, without thread-local storage, of which there is little. Two threads whose control

@@ -48,9 +48,10 @@ struct stopped_thread stopped_thread(size_t index);
 
 void resume_world(void);
 
-/* From now on other processes may ask (STOP_ASK_CODE): `asked` is called in a signal handler, with
- * all signals blocked, in a thread that was in a system call, right before the instruction at
- * `rip`. A thread that runs is not asked. False: nobody can ask. */
+/* From now on other processes may ask, by the signal of a stop with a code of its own (ASK_CODE in
+ * stop.c): `asked` is called in a signal handler, with all signals blocked, in a thread that was in
+ * a system call, right before the instruction at `rip`. A thread that runs is not asked. False:
+ * nobody can ask. */
 bool stop_listen(void (*asked)(uintptr_t rip));
 
 /* How many waits of the calling thread have ended in EINTR, or early, because it was stopped. */

@@ -32,7 +32,7 @@ struct utilisation {
     uint64_t count;                           /* of stops, ever */
     struct {
         uint64_t begun_ns, ended_ns;
-    } stops[UTILISATION_STOPS]; /* a ring, by their number */
+    } stops[UTILISATION_STOPS]; /* by their number; a new one takes the place of the oldest */
 };
 
 /* A stop is over. Stops are told in their order and do not overlap. [one-collection] */

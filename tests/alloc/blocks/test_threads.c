@@ -7,7 +7,9 @@
 #include <semaphore.h>
 
 #include "alloc/blocks/lookup.h"
+#include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
+#include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
 #include "tests/unit/unit.h"
 #include "vm/fork_chain.h"
@@ -273,6 +275,33 @@ static void test_the_child_of_a_fork_forgets_who_was_pushing(void **state)
     slab->queued = false;
 }
 
+/* A slab was given back while it was on a queue, which the child does not have. */
+static void queue_a_slab_of_the_record(void *record)
+{
+    unsigned class_index = size_class_of(5200);
+    blocks_fork_child();
+    lock_acquire(&blocks_heap.lock);
+    struct slab *slab = new_slab(class_index, thread_heap);
+    lock_release(&blocks_heap.lock);
+    require(slab == record);
+    require(fast_table.bins[fast_table_unit(slab->base) / UNITS_PER_GRANULE] != NULL);
+    offer_to_owner(slab);
+    require(thread_heap->remote_queue.newest == slab);
+}
+
+static void test_the_child_of_a_fork_forgets_that_an_unused_record_was_queued(void **state)
+{
+    (void)state;
+    lock_acquire(&blocks_heap.lock);
+    struct slab *record = new_slab_record(1);
+    record->queued = true;
+    drop_slab_record(record);
+    lock_release(&blocks_heap.lock);
+    const struct ending ending = run_child(queue_a_slab_of_the_record, record);
+    record->queued = false;
+    assert_succeeded(&ending);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -294,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_a_torn_list_frees_no_live_block_in_the_child_of_a_fork),
         cmocka_unit_test(test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork),
         cmocka_unit_test(test_the_child_of_a_fork_forgets_who_was_pushing),
+        cmocka_unit_test(test_the_child_of_a_fork_forgets_that_an_unused_record_was_queued),
     };
     return cmocka_run_group_tests_name("threads", tests, start, NULL);
 }
