@@ -4,6 +4,7 @@
  */
 #include "shim/reports/output.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,17 +44,29 @@ static bool ends_in_json(const char *name)
     return length >= 5 && strcmp(name + length - 5, ".json") == 0;
 }
 
-/* opened: it could be created, and then took no more. */
-static void report_unwritable(const char *name, const char *variable, bool opened)
+/* Whether the open file is a pipe. One that could be opened and takes no more has lost its reader. */
+static bool is_pipe(long file)
 {
+    struct stat status;
+    return !pages_are_in_sandbox() && !syscall_failed(SYSCALL_2(SYS_fstat, file, &status)) &&
+           S_ISFIFO(status.st_mode);
+}
+
+/* file: which took no more, or the error of a call that was to open it. */
+static void report_unwritable(const char *name, const char *variable, long file)
+{
+    bool opened = !syscall_failed(file), nobody_reads = opened && is_pipe(file);
     struct message message;
     message_begin(&message);
     message_text(&message, "cannot write to ");
     message_quoted(&message, name, strlen(name));
-    message_text(&message, opened ? ": the disk is full, or the file may not grow; " : "; ");
+    message_text(&message, nobody_reads ? ": nobody reads it any more; "
+                           : opened     ? ": the disk is full, or the file may not grow; "
+                                        : "; ");
     message_text(&message, variable);
-    message_text(&message,
-                 opened ? " names a file with room for it" : " names a file that can be created");
+    message_text(&message, nobody_reads ? " names a file, or a pipe that is read to its end"
+                           : opened     ? " names a file with room for it"
+                                        : " names a file that can be created");
     if (opened && pages_are_in_sandbox())
         message_text(&message, "; half a report is left there");
     message_send(&message);
@@ -111,12 +124,12 @@ static bool replace_older(const char *name, mode_t mode, const char *variable,
         return false;
     SYSCALL_2(SYS_fchmod, file, mode & 07777); /* the umask does not hold for what stood there */
     bool written = write((int)file, ends_in_json(name));
+    if (!written)
+        report_unwritable(name, variable, file);
     SYSCALL_1(SYS_close, file);
     bool renamed = written && !syscall_failed(SYSCALL_2(SYS_rename, beside, name));
     if (!renamed)
         SYSCALL_1(SYS_unlink, beside);
-    if (!written)
-        report_unwritable(name, variable, true);
     return renamed || !written;
 }
 
@@ -125,7 +138,7 @@ static void write_in_place(const char *name, const char *variable, bool write(in
     long file =
         SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (syscall_failed(file) || !write((int)file, ends_in_json(name))) {
-        report_unwritable(name, variable, !syscall_failed(file));
+        report_unwritable(name, variable, file);
         remove_half(file, name);
     }
     if (!syscall_failed(file))
@@ -148,7 +161,7 @@ void output_write(const char *pattern, const char *variable, bool write(int file
     char name[OUTPUT_NAME_BYTES];
     struct stat older;
     if (!expand_name(pattern, name))
-        report_unwritable(name, variable, false);
+        report_unwritable(name, variable, -ENAMETOOLONG);
     else if (!has_older_report(name, &older) ||
              !replace_older(name, older.st_mode, variable, write))
         write_in_place(name, variable, write);

@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -262,6 +263,50 @@ static void test_a_failure_in_a_sandbox_ends_nothing(void **state)
     assert_non_null(strstr(ending.errors, "half a report is left there"));
 }
 
+static void write_beyond_the_limit(void *unused)
+{
+    (void)unused;
+    struct rlimit limit = {5, 5};
+    require(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    output_write(in_directory("limited"), "ALLOTROPE_TEST", write_head);
+    output_write("-", "ALLOTROPE_TEST", write_head);
+}
+
+static void test_a_file_that_may_not_grow_ends_nothing(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(write_beyond_the_limit, NULL);
+    assert_int_equal(ending.signal, 0);
+    assert_non_null(strstr(ending.errors, "limited\": the disk is full, or the file may not grow"));
+    assert_non_null(strstr(ending.errors, "\nschema     "));
+    assert_int_equal(count_files("limited"), 0);
+}
+
+static int ends_of_fifo[2];
+
+static bool write_when_nobody_reads(int file, bool json)
+{
+    close(ends_of_fifo[0]);
+    return write_head(file, json);
+}
+
+static void write_to_a_fifo_without_reader(void *unused)
+{
+    (void)unused;
+    require(mkfifo(in_directory("fifo"), 0600) == 0);
+    ends_of_fifo[0] = open(in_directory("fifo"), O_RDONLY | O_NONBLOCK);
+    output_write(in_directory("fifo"), "ALLOTROPE_TEST", write_when_nobody_reads);
+}
+
+static void test_a_fifo_that_nobody_reads_ends_nothing(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(write_to_a_fifo_without_reader, NULL);
+    assert_int_equal(ending.signal, 0);
+    assert_non_null(strstr(ending.errors, "fifo\": nobody reads it any more; ALLOTROPE_TEST "
+                                          "names a file, or a pipe that is read to its end\n"));
+}
+
 static void test_standard_error_gets_the_table(void **state)
 {
     (void)state;
@@ -304,6 +349,8 @@ int main(void)
         cmocka_unit_test(test_what_is_no_report_of_before_is_written_in_place),
         cmocka_unit_test(test_a_folder_that_takes_no_other_file_is_no_obstacle),
         cmocka_unit_test(test_nothing_and_a_dash_are_standard_error),
+        cmocka_unit_test(test_a_file_that_may_not_grow_ends_nothing),
+        cmocka_unit_test(test_a_fifo_that_nobody_reads_ends_nothing),
         cmocka_unit_test(test_standard_error_gets_the_table),
         cmocka_unit_test(test_a_failure_is_one_line),
         cmocka_unit_test(test_a_failure_in_a_sandbox_ends_nothing),
