@@ -70,7 +70,7 @@ static struct {
     bool on;
     struct route inner;
     const struct configuration *configuration;
-    char destination[OUTPUT_NAME_BYTES];
+    struct output_pattern destination;
     struct lock lock; /* of what follows */
     uint64_t started;
     uint64_t malloc_calls, calloc_calls, realloc_calls, aligned_calls, free_calls;
@@ -340,7 +340,7 @@ static struct route start(const struct configuration *configuration, struct rout
     account.inner = inner;
     account.configuration = configuration;
     account.started = monotonic_ns();
-    strncpy(account.destination, destination, sizeof account.destination - 1);
+    account.destination = observer_destination(destination, "ALLOTROPE_STATS");
     publish_counter("account_bytes", &slack_table_bytes);
     publish_counter("live_blocks", &account.live.blocks);
     publish_counter("live_requested_bytes", &account.live.requested);
