@@ -568,11 +568,15 @@ static bool write_account(int file, bool json)
     return write_to(file, json, account.configuration);
 }
 
+/* Other threads may be counting still. A signal handler that ends the process may have interrupted
+ * one that counts: then there is no last point. */
 static void write_at_exit(void)
 {
     uint64_t nanoseconds = nanoseconds_since_start();
-    if (nanoseconds != UNKNOWN)
+    if (nanoseconds != UNKNOWN && lock_try(&account.lock)) {
         add_to_timeline(nanoseconds);
+        lock_release(&account.lock);
+    }
     output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 
