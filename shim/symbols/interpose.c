@@ -295,3 +295,5 @@ EXPORT void *__libc_memalign(size_t alignment, size_t size)
 ALIAS(__libc_valloc, valloc);
 ALIAS(__libc_pvalloc, pvalloc);
 ALIAS(__posix_memalign, posix_memalign);
+ALIAS(__libc_mallopt, mallopt);
+EXPORT struct mallinfo __libc_mallinfo(void) __attribute__((alias("mallinfo"))); /* deprecated */
