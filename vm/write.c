@@ -19,8 +19,7 @@
 
 /* As the kernel has them. */
 typedef uint64_t signals;
-static const signals RAISED_BY_WRITE =
-    UINT64_C(1) << (SIGPIPE - 1) | UINT64_C(1) << (SIGXFSZ - 1);
+static const signals RAISED_BY_WRITE = UINT64_C(1) << (SIGPIPE - 1) | UINT64_C(1) << (SIGXFSZ - 1);
 
 /* Returns those that were blocked before. *pending: of these, those that are pending. */
 static signals block_signals(signals *pending)

@@ -3,14 +3,15 @@
  * statistics.c: see statistics.h.
  *
  * Slack. An allocator knows a block's usable size, not the requested one. The difference of the
- * two, the block's slack, is kept in tables beside the heap: a word of four bytes for every 16 bytes
- * of heap. A table serves 256 KiB of heap; it is made when the first block in them is handed out.
- * A slack of 4 GiB or more stands in the two words behind the block's first, which are its own.
+ * two, the block's slack, is kept in tables beside the heap: a word of four bytes for every 16
+ * bytes of heap. A table serves 256 KiB of heap; it is made when the first block in them is handed
+ * out. A slack of 4 GiB or more stands in the two words behind the block's first, which are its
+ * own.
  *
  * Pass-through. The next allocator's malloc_usable_size is not asked. tcmalloc's first call of it
  * calls operator new, which is ours and would ask again, without end; and before tcmalloc's own
- * constructors have run it answers 0. The tables keep the requested size in place of the slack. They
- * have a word for every 8 bytes: others than glibc align small blocks to no more.
+ * constructors have run it answers 0. The tables keep the requested size in place of the slack.
+ * They have a word for every 8 bytes: others than glibc align small blocks to no more.
  *
  * Peak. A snapshot is taken whenever the requested bytes of live blocks exceed those of the last
  * snapshot by 1/128 and 4 KiB (by 1/32 while that is less). So the last one lies within 1% and 4
@@ -115,8 +116,7 @@ static bool passes_on(void)
 static uint32_t *slack_word(const char *start)
 {
     size_t alignment = passes_on() ? sizeof(uint64_t) : BLOCK_ALIGNMENT;
-    uintptr_t served =
-        round_down((uintptr_t)start, GRANULE_BYTES / sizeof(uint32_t) * alignment);
+    uintptr_t served = round_down((uintptr_t)start, GRANULE_BYTES / sizeof(uint32_t) * alignment);
     uint32_t *table = slack_table((void *)served);
     return table ? &table[((uintptr_t)start - served) / alignment] : NULL;
 }

@@ -76,7 +76,7 @@ static bool ends_in_json(const char *name)
     return length >= 5 && strcmp(name + length - 5, ".json") == 0;
 }
 
-/* Whether the open file is a pipe. One that could be opened and takes no more has lost its reader. */
+/* Whether the open file is a pipe: one that takes no more has lost its reader. */
 static bool is_pipe(long file)
 {
     struct stat status;

@@ -18,8 +18,8 @@ void writer_begin(struct writer *writer, int descriptor)
 
 static void flush(struct writer *writer)
 {
-    if (!writer->failed && !write_whole(writer->descriptor, writer->buffer, writer->length,
-                                        WRITE_WAITS_FOR_EVER))
+    if (!writer->failed &&
+        !write_whole(writer->descriptor, writer->buffer, writer->length, WRITE_WAITS_FOR_EVER))
         writer->failed = true;
     writer->length = 0;
 }
