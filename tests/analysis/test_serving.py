@@ -146,6 +146,31 @@ int main(void)
 }
 """
 
+# Tunes glibc so that its heap is seen to be larger, and asks for that.
+TUNES = """
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+    char *text = NULL;
+    size_t length;
+    int tuned = mallopt(M_TOP_PAD, 1 << 24);
+    void *volatile block = malloc(1000);
+    struct mallinfo2 info = mallinfo2();
+    free(block);
+    FILE *file = open_memstream(&text, &length);
+    int told = malloc_info(0, file);
+    fclose(file);
+    int trimmed = malloc_trim(1 << 23);
+    int kept = mallinfo2().arena >= 1 << 23;
+    malloc_stats();
+    return !tuned || info.arena < 1 << 24 || info.uordblks < 1000 || told || !trimmed || !kept ||
+           !strstr(text, "<heap nr=");
+}
+"""
+
 LAZY_PROGRAM = """
 #include <stdlib.h>
 extern void allocator_is_up(void);
@@ -238,6 +263,13 @@ class TestWho:
         for choice in ("blocks", "next"):
             (process,) = watch([own], **preloaded(choice))
             assert process.serving == Serving("own", own, None), choice
+
+    def test_who_is_passed_to_is_asked_and_tuned_itself(self, tmp_path: Path) -> None:
+        program = build(tmp_path, "tunes", TUNES)
+        for added in ({}, preloaded("next")):
+            environment = os.environ | added
+            done = subprocess.run([program], env=environment, capture_output=True, text=True)
+            assert done.returncode == 0 and done.stderr.startswith("Arena 0:"), done.stderr
 
     def test_a_malloc_of_the_programs_own_that_asks_ours(self, tmp_path: Path) -> None:
         own = build(tmp_path, "own", PROGRAM + OVER_GLIBCS)
