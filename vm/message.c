@@ -12,6 +12,7 @@
 
 #include "vm/number.h"
 #include "vm/syscall.h"
+#include "vm/write.h"
 #include "vm/written.h"
 
 enum { REPORTED_FAULTS = 16 };
@@ -112,11 +113,13 @@ int standard_error_descriptor(void)
     return duplicate > 0 && is_standard_error(duplicate) ? duplicate : -1;
 }
 
+/* A line may come from inside malloc: who does not read is not waited for. */
 void message_write(const char *text, size_t length)
 {
+    enum { PATIENCE_MS = 1000 };
     int descriptor = standard_error_descriptor();
     if (descriptor >= 0)
-        SYSCALL_3(SYS_write, descriptor, text, length);
+        write_whole(descriptor, text, length, PATIENCE_MS);
 }
 
 void message_send(struct message *message)

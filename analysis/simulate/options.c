@@ -176,22 +176,30 @@ static void refuse_shape(const char *text)
            text, names);
 }
 
+/* Reads a number from 1 to `most` and what ends it, ':' or the text's end. */
+static bool read_part(const char **text, char end, uint64_t most, uint64_t *number)
+{
+    bool read = number_read(text, number) && **text == end && *number >= 1 && *number <= most;
+    *text += read && end != '\0';
+    return read;
+}
+
 static struct shape shape_of(const char *text)
 {
+    enum { SETS_MOST = 1 << 22, WAYS_MOST = 1024 };
     for (const struct shape *shape = shapes_named; shape->name; shape++)
         if (strcmp(shape->name, text) == 0)
             return *shape;
-    struct shape shape = {.name = text};
     char block[32] = "";
-    int length = -1;
-    sscanf(text, "%31[^:]:%" SCNu64 ":%u%n", block, &shape.sets, &shape.ways, &length);
-    shape.block_bytes = bytes_of(block);
-    if (length < 0 || text[length] != '\0' || strchr(text, '-') ||
-        shape.block_bytes < CACHES_SMALLEST_BLOCK || shape.block_bytes > SHAPES_LARGEST_BLOCK ||
-        (shape.block_bytes & (shape.block_bytes - 1)) != 0 || shape.sets < 1 ||
-        shape.sets > 1 << 22 || shape.ways < 1 || shape.ways > 1024)
+    size_t length = strcspn(text, ":");
+    uint64_t sets, ways;
+    const char *rest = text + length + (text[length] == ':');
+    snprintf(block, sizeof block, "%.*s", (int)(length < sizeof block ? length : 0), text);
+    uint64_t bytes = bytes_of(block);
+    if (!read_part(&rest, ':', SETS_MOST, &sets) || !read_part(&rest, '\0', WAYS_MOST, &ways) ||
+        bytes < CACHES_SMALLEST_BLOCK || bytes > SHAPES_LARGEST_BLOCK || (bytes & (bytes - 1)) != 0)
         refuse_shape(text);
-    return shape;
+    return (struct shape){.name = text, .block_bytes = bytes, .sets = sets, .ways = (unsigned)ways};
 }
 
 static unsigned processors_online(void)

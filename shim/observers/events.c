@@ -21,7 +21,9 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "shim/configuration/environment.h"
@@ -338,22 +340,45 @@ static _Noreturn void stop_without_pool(const char *path)
     stop_before_main(&message);
 }
 
-static struct event_pool *map_pool(const char *path)
+/* A page beyond a file's end is a fault, so the file must be as long as a pool. */
+static struct event_pool *map_pool(long file)
 {
-    long file = SYSCALL_4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
-    if (syscall_failed(file))
+    struct stat status;
+    if (syscall_failed(SYSCALL_2(SYS_fstat, file, &status)) ||
+        status.st_size < (off_t)EVENT_POOL_BYTES)
         return NULL;
     long address =
         SYSCALL_6(SYS_mmap, 0, EVENT_POOL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    SYSCALL_1(SYS_close, file);
     return syscall_failed(address) ? NULL : (struct event_pool *)address;
+}
+
+/* The name is a descriptor of the writer's, /proc/PID/fd/N. The writer ends with what it records;
+ * others go on, as daemons do, and start programs in the same environment. So does who has become
+ * another user, or has another root. These are as little recorded as what has no room there. */
+static bool is_out_of_reach(const char *path, long error)
+{
+    return strncmp(path, "/proc/", strlen("/proc/")) == 0 &&
+           (error == -ENOENT || error == -EACCES || error == -EPERM);
+}
+
+static struct route leave_out(struct route behind)
+{
+    static uint32_t left_out = NOT_RECORDED;
+    membership = &left_out;
+    return behind;
 }
 
 static struct route start(const struct configuration *configuration, struct route behind,
                           const char *path)
 {
     (void)configuration;
-    pool = map_pool(path);
+    long file = SYSCALL_4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (syscall_failed(file) && is_out_of_reach(path, file))
+        return leave_out(behind);
+    if (!syscall_failed(file)) {
+        pool = map_pool(file);
+        SYSCALL_1(SYS_close, file);
+    }
     membership = pages_map(PAGE_BYTES, PAGE_BYTES);
     if (!pool || !membership || pool->magic != EVENT_POOL_MAGIC ||
         pool->version != EVENT_POOL_VERSION)

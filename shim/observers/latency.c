@@ -35,7 +35,7 @@ struct stripe {
 static struct {
     struct route inner;
     const struct configuration *configuration;
-    char destination[OUTPUT_NAME_BYTES];
+    struct output_pattern destination;
     uint64_t own_ticks;               /* that reading the counter twice takes */
     uint64_t start_ticks, start_time; /* time: nanoseconds */
     struct stripe stripes[STRIPES];
@@ -123,7 +123,7 @@ static struct route start(const struct configuration *configuration, struct rout
 {
     latency.inner = inner;
     latency.configuration = configuration;
-    strncpy(latency.destination, value, sizeof latency.destination - 1);
+    latency.destination = observer_destination(value, "ALLOTROPE_LATENCY");
     latency.own_ticks = measure_own_ticks();
     latency.start_time = monotonic_ns();
     latency.start_ticks = __builtin_ia32_rdtsc();

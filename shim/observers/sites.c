@@ -77,7 +77,7 @@ struct known_stack {
 static struct {
     struct route inner;
     const struct configuration *configuration;
-    char destination[OUTPUT_NAME_BYTES];
+    struct output_pattern destination;
     bool is_rate_given;
     bool reports_leaks, is_asked_for; /* by the environment */
     uintptr_t kernel_code;            /* the vDSO */
@@ -438,7 +438,7 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, MOST_FRAMES);
     sites.is_asked_for = value != NULL;
     if (value)
-        strncpy(sites.destination, value, sizeof sites.destination - 1);
+        sites.destination = observer_destination(value, "ALLOTROPE_SITES");
     publish_counter("site_table/1", &sites.table);
     if (is_needed(configuration->allocator))
         start_leaks();

@@ -3,12 +3,15 @@
  * statistics.c: see statistics.h.
  *
  * Slack. An allocator knows a block's usable size, not the requested one. The difference of the
- * two, the block's slack, is kept in tables beside the heap: four bytes for every 16 bytes of heap.
- * A table serves 256 KiB of heap; it is made when the first block in them is handed out.
+ * two, the block's slack, is kept in tables beside the heap: a word of four bytes for every 16
+ * bytes of heap. A table serves 256 KiB of heap; it is made when the first block in them is handed
+ * out. A slack of 4 GiB or more stands in the two words behind the block's first, which are its
+ * own.
  *
  * Pass-through. The next allocator's malloc_usable_size is not asked. tcmalloc's first call of it
  * calls operator new, which is ours and would ask again, without end; and before tcmalloc's own
  * constructors have run it answers 0. The tables keep the requested size in place of the slack.
+ * They have a word for every 8 bytes: others than glibc align small blocks to no more.
  *
  * Peak. A snapshot is taken whenever the requested bytes of live blocks exceed those of the last
  * snapshot by 1/128 and 4 KiB (by 1/32 while that is less). So the last one lies within 1% and 4
@@ -50,9 +53,6 @@
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
 
-/* Bytes of heap that a table of slacks serves; the table is as large as a granule. */
-static const size_t SERVED_BYTES = GRANULE_BYTES / sizeof(uint32_t) * BLOCK_ALIGNMENT;
-
 /* Calls between two looks at the clock, which tell whether a point of the timeline is due. */
 enum { CALLS_TO_CLOCK = 32 };
 
@@ -70,7 +70,7 @@ static struct {
     bool on;
     struct route inner;
     const struct configuration *configuration;
-    char destination[OUTPUT_NAME_BYTES];
+    struct output_pattern destination;
     struct lock lock; /* of what follows */
     uint64_t started;
     uint64_t malloc_calls, calloc_calls, realloc_calls, aligned_calls, free_calls;
@@ -106,12 +106,48 @@ static uint32_t *slack_table(void *served)
     return present;
 }
 
-/* Where the block's slack is kept; NULL without memory, and the slack then counts as zero. */
-static uint32_t *slack_of(const void *block)
+static bool passes_on(void)
 {
-    uintptr_t served = round_down((uintptr_t)block, SERVED_BYTES);
+    return account.configuration->allocator == pass_through;
+}
+
+/* The word of four bytes for what begins at `start` and is as long as blocks are aligned; the
+ * table is as large as a granule. NULL without memory. */
+static uint32_t *slack_word(const char *start)
+{
+    size_t alignment = passes_on() ? sizeof(uint64_t) : BLOCK_ALIGNMENT;
+    uintptr_t served = round_down((uintptr_t)start, GRANULE_BYTES / sizeof(uint32_t) * alignment);
     uint32_t *table = slack_table((void *)served);
-    return table ? &table[((uintptr_t)block - served) / BLOCK_ALIGNMENT] : NULL;
+    return table ? &table[((uintptr_t)start - served) / alignment] : NULL;
+}
+
+/* What is behind the first word of a large slack. False without memory. */
+static bool further_words(const char *block, uint32_t *words[2])
+{
+    words[0] = slack_word(block + BLOCK_ALIGNMENT);
+    words[1] = slack_word(block + 2 * BLOCK_ALIGNMENT);
+    return words[0] && words[1];
+}
+
+/* Without memory it is not written, and counts as zero; of a large one what a word holds. */
+static void write_slack(const void *block, uint64_t slack)
+{
+    uint32_t *word = slack_word(block), *further[2];
+    if (word)
+        *word = slack < UINT32_MAX ? (uint32_t)slack : UINT32_MAX;
+    if (slack < UINT32_MAX || !further_words(block, further))
+        return;
+    *further[0] = (uint32_t)slack;
+    *further[1] = (uint32_t)(slack >> 32);
+}
+
+static uint64_t read_slack(const void *block)
+{
+    const uint32_t *word = slack_word(block);
+    uint32_t *further[2];
+    if (!word || *word < UINT32_MAX)
+        return word ? *word : 0;
+    return further_words(block, further) ? *further[0] | (uint64_t)*further[1] << 32 : UINT32_MAX;
 }
 
 static void add_resident(void *count, char *start, size_t bytes)
@@ -182,11 +218,6 @@ static void note_time(void)
     uint64_t nanoseconds = nanoseconds_since_start();
     if (nanoseconds != UNKNOWN && timeline_is_due(&account.timeline, nanoseconds))
         add_to_timeline(nanoseconds);
-}
-
-static bool passes_on(void)
-{
-    return account.configuration->allocator == pass_through;
 }
 
 /* What one block adds to each sum. A block without usable bytes would count as none
@@ -277,10 +308,8 @@ static struct sums measure_new(const void *block, size_t requested)
     if (!block)
         return (struct sums){0};
     uint64_t difference = passes_on() ? requested : account.inner.usable_size(block) - requested;
-    uint32_t *slack = slack_of(block);
-    if (slack)
-        *slack = difference > UINT32_MAX ? UINT32_MAX : (uint32_t)difference;
-    return measure(block, slack ? *slack : 0);
+    write_slack(block, difference);
+    return measure(block, read_slack(block));
 }
 
 static void *count_new(void *block, size_t size, uint64_t *calls)
@@ -310,8 +339,7 @@ static struct sums measure_live(const void *block)
 {
     if (!passes_on() && (!account.inner.owns(block) || account.inner.usable_size(block) == 0))
         return (struct sums){0};
-    uint32_t *slack = slack_of(block);
-    return measure(block, slack ? *slack : 0);
+    return measure(block, read_slack(block));
 }
 
 static void counted_free(void *block)
@@ -340,7 +368,7 @@ static struct route start(const struct configuration *configuration, struct rout
     account.inner = inner;
     account.configuration = configuration;
     account.started = monotonic_ns();
-    strncpy(account.destination, destination, sizeof account.destination - 1);
+    account.destination = observer_destination(destination, "ALLOTROPE_STATS");
     publish_counter("account_bytes", &slack_table_bytes);
     publish_counter("live_blocks", &account.live.blocks);
     publish_counter("live_requested_bytes", &account.live.requested);
@@ -568,11 +596,15 @@ static bool write_account(int file, bool json)
     return write_to(file, json, account.configuration);
 }
 
+/* Other threads may be counting still. A signal handler that ends the process may have interrupted
+ * one that counts: then there is no last point. */
 static void write_at_exit(void)
 {
     uint64_t nanoseconds = nanoseconds_since_start();
-    if (nanoseconds != UNKNOWN)
+    if (nanoseconds != UNKNOWN && lock_try(&account.lock)) {
         add_to_timeline(nanoseconds);
+        lock_release(&account.lock);
+    }
     output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 

@@ -4,10 +4,12 @@
  */
 #include "shim/reports/output.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "shim/configuration/environment.h"
@@ -18,23 +20,54 @@
 
 char output_passed_to[OUTPUT_PASSED_TO_BYTES];
 
-/* False when the name grows too long. */
-static bool expand_name(const char *pattern, char *name)
+/* Puts the folder of the process and a '/' there. Returns their length; 0: it is not known. */
+static size_t own_folder(char *text)
 {
+    long bytes = SYSCALL_2(SYS_getcwd, text, OUTPUT_NAME_BYTES - 1);
+    if (syscall_failed(bytes) || text[0] != '/') /* one outside the root is "(unreachable)/..." */
+        return 0;
+    size_t length = (size_t)bytes - 1;
+    if (text[length - 1] != '/')
+        text[length++] = '/';
+    return length;
+}
+
+struct output_pattern output_keep(const char *pattern)
+{
+    size_t length = strlen(pattern) + 1;
+    long memory = SYSCALL_6(SYS_mmap, 0, OUTPUT_NAME_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct output_pattern kept = {.text = NULL};
+    if (syscall_failed(memory))
+        return kept;
+    char *text = (char *)memory;
+    if (pattern[0] != '/' && !output_is_standard_error(pattern))
+        kept.folder_bytes = own_folder(text);
+    if (length > OUTPUT_NAME_BYTES - kept.folder_bytes)
+        return kept;
+    memcpy(text + kept.folder_bytes, pattern, length);
+    kept.text = text;
+    return kept;
+}
+
+/* False when the name grows too long. */
+static bool expand_name(struct output_pattern pattern, char *name)
+{
+    const char *next = pattern.text, *variable = pattern.text + pattern.folder_bytes;
     size_t length = 0;
-    while (*pattern && length + 1 < OUTPUT_NAME_BYTES) {
-        if (pattern[0] != '%' || pattern[1] != 'p') {
-            name[length++] = *pattern++;
+    while (*next && length + 1 < OUTPUT_NAME_BYTES) {
+        if (next < variable || next[0] != '%' || next[1] != 'p') {
+            name[length++] = *next++;
             continue;
         }
         char digits[DECIMAL_BYTES];
         size_t count = write_decimal(digits, (uint64_t)SYSCALL_0(SYS_getpid));
         for (size_t i = 0; i < count && length + 1 < OUTPUT_NAME_BYTES; i++)
             name[length++] = digits[i];
-        pattern += 2;
+        next += 2;
     }
     name[length] = '\0';
-    return *pattern == '\0';
+    return *next == '\0';
 }
 
 static bool ends_in_json(const char *name)
@@ -43,17 +76,38 @@ static bool ends_in_json(const char *name)
     return length >= 5 && strcmp(name + length - 5, ".json") == 0;
 }
 
-/* opened: it could be created, and then took no more. */
-static void report_unwritable(const char *name, const char *variable, bool opened)
+/* Whether the open file is a pipe: one that takes no more has lost its reader. */
+static bool is_pipe(long file)
 {
+    struct stat status;
+    return !pages_are_in_sandbox() && !syscall_failed(SYSCALL_2(SYS_fstat, file, &status)) &&
+           S_ISFIFO(status.st_mode);
+}
+
+/* Of a name that would fill the line, its end. */
+static void quote_name(struct message *message, const char *name)
+{
+    enum { NAME_SHOWN = 240 };
+    size_t length = strlen(name), cut = length > NAME_SHOWN ? length - NAME_SHOWN : 0;
+    message_text(message, cut > 0 ? "..." : "");
+    message_quoted(message, name + cut, length - cut);
+}
+
+/* file: which took no more, or the error of a call that was to open it. */
+static void report_unwritable(const char *name, const char *variable, long file)
+{
+    bool opened = !syscall_failed(file), nobody_reads = opened && is_pipe(file);
     struct message message;
     message_begin(&message);
     message_text(&message, "cannot write to ");
-    message_quoted(&message, name, strlen(name));
-    message_text(&message, opened ? ": the disk is full, or the file may not grow; " : "; ");
+    quote_name(&message, name);
+    message_text(&message, nobody_reads ? ": nobody reads it any more; "
+                           : opened     ? ": the disk is full, or the file may not grow; "
+                                        : "; ");
     message_text(&message, variable);
-    message_text(&message,
-                 opened ? " names a file with room for it" : " names a file that can be created");
+    message_text(&message, nobody_reads ? " names a file, or a pipe that is read to its end"
+                           : opened     ? " names a file with room for it"
+                                        : " names a file that can be created");
     if (opened && pages_are_in_sandbox())
         message_text(&message, "; half a report is left there");
     message_send(&message);
@@ -102,7 +156,7 @@ static bool has_older_report(const char *name, struct stat *older)
 static bool replace_older(const char *name, mode_t mode, const char *variable,
                           bool write(int file, bool json))
 {
-    char beside[OUTPUT_NAME_BYTES];
+    static char beside[OUTPUT_NAME_BYTES]; /* threads that end a process may have small stacks */
     if (!name_beside(name, beside))
         return false;
     long file = SYSCALL_4(SYS_openat, AT_FDCWD, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -111,12 +165,12 @@ static bool replace_older(const char *name, mode_t mode, const char *variable,
         return false;
     SYSCALL_2(SYS_fchmod, file, mode & 07777); /* the umask does not hold for what stood there */
     bool written = write((int)file, ends_in_json(name));
+    if (!written)
+        report_unwritable(name, variable, file);
     SYSCALL_1(SYS_close, file);
     bool renamed = written && !syscall_failed(SYSCALL_2(SYS_rename, beside, name));
     if (!renamed)
         SYSCALL_1(SYS_unlink, beside);
-    if (!written)
-        report_unwritable(name, variable, true);
     return renamed || !written;
 }
 
@@ -125,7 +179,7 @@ static void write_in_place(const char *name, const char *variable, bool write(in
     long file =
         SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (syscall_failed(file) || !write((int)file, ends_in_json(name))) {
-        report_unwritable(name, variable, !syscall_failed(file));
+        report_unwritable(name, variable, file);
         remove_half(file, name);
     }
     if (!syscall_failed(file))
@@ -137,18 +191,19 @@ bool output_is_standard_error(const char *pattern)
     return !*pattern || strcmp(pattern, "-") == 0;
 }
 
-void output_write(const char *pattern, const char *variable, bool write(int file, bool json))
+void output_write(struct output_pattern pattern, const char *variable,
+                  bool write(int file, bool json))
 {
-    if (output_is_standard_error(pattern)) {
+    if (output_is_standard_error(pattern.text)) {
         int standard_error = standard_error_descriptor();
         if (standard_error >= 0)
             write(standard_error, false);
         return;
     }
-    char name[OUTPUT_NAME_BYTES];
+    static char name[OUTPUT_NAME_BYTES];
     struct stat older;
     if (!expand_name(pattern, name))
-        report_unwritable(name, variable, false);
+        report_unwritable(name, variable, -ENAMETOOLONG);
     else if (!has_older_report(name, &older) ||
              !replace_older(name, older.st_mode, variable, write))
         write_in_place(name, variable, write);

@@ -6,11 +6,13 @@
 #define ALLOTROPE_SHIM_REPORTS_OUTPUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "shim/configuration/configuration.h"
 #include "shim/reports/emitter.h"
 
-enum { OUTPUT_NAME_BYTES = 512, OUTPUT_PASSED_TO_BYTES = 256 };
+/* The kernel takes no longer name (PATH_MAX). */
+enum { OUTPUT_NAME_BYTES = 4096, OUTPUT_PASSED_TO_BYTES = 256 };
 
 /* Who serves the calls that are passed on; "" where none are. Set before there is a second thread.
  * Reports name it instead of the allocator. */
@@ -19,13 +21,25 @@ extern char output_passed_to[OUTPUT_PASSED_TO_BYTES];
 /* Whether the pattern is "" or "-". */
 bool output_is_standard_error(const char *pattern);
 
+/* The name of a report's file. */
+struct output_pattern {
+    const char *text;
+    size_t folder_bytes; /* of the text, at its start: a folder, whose name is no pattern */
+};
+
+/* Keeps a pattern for output_write(): in memory of its own, and with the folder in which the
+ * process is now, since it may be in another one at its end. text: NULL when it is too long, or
+ * when there is no memory. */
+struct output_pattern output_keep(const char *pattern);
+
 /* Creates the file that `pattern` names and has `write` fill it. Each "%p" in the pattern becomes
  * the process id; a name that ends in ".json" asks for JSON. "" or "-" is standard error, if that
  * is still the program's, and asks for a table. A report that stands there is replaced by a whole
  * one in one step, where the folder allows it and the program is in no sandbox: else, and where
  * nothing stands there, it is written in place. A failure is reported in one line, with the
- * environment variable that holds the pattern. */
-void output_write(const char *pattern, const char *variable, bool write(int file, bool json));
+ * environment variable that holds the pattern. At the process's end only: one call at a time. */
+void output_write(struct output_pattern pattern, const char *variable,
+                  bool write(int file, bool json));
 
 /* Begins the object that a report is: its schema, the process and the allocator. */
 void output_begin(struct emitter *emitter, int file, bool json, const char *schema,

@@ -4,11 +4,10 @@
  */
 #include "shim/reports/writer.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "vm/number.h"
-#include "vm/syscall.h"
+#include "vm/write.h"
 
 void writer_begin(struct writer *writer, int descriptor)
 {
@@ -19,15 +18,9 @@ void writer_begin(struct writer *writer, int descriptor)
 
 static void flush(struct writer *writer)
 {
-    size_t written = 0;
-    while (written < writer->length && !writer->failed) {
-        long count = SYSCALL_3(SYS_write, writer->descriptor, writer->buffer + written,
-                               writer->length - written);
-        if (count == 0 || (syscall_failed(count) && count != -EINTR))
-            writer->failed = true;
-        else if (count > 0)
-            written += (size_t)count;
-    }
+    if (!writer->failed &&
+        !write_whole(writer->descriptor, writer->buffer, writer->length, WRITE_WAITS_FOR_EVER))
+        writer->failed = true;
     writer->length = 0;
 }
 

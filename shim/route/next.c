@@ -9,7 +9,6 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <limits.h>
 #include <link.h>
 #include <malloc.h>
 #include <string.h>
@@ -28,11 +27,10 @@ static struct {
     void *(*realloc)(void *block, size_t size);
     void (*free)(void *block);
     size_t (*malloc_usable_size)(void *block);
-    int (*malloc_trim)(size_t pad);           /* other allocators have none, */
-    int (*mallopt)(int parameter, int value); /* and none of this */
 } next;
 
 struct libc_functions next_libc;
+struct next_inspection next_inspection;
 
 static void look_up(void *function, const char *name)
 {
@@ -106,6 +104,16 @@ static void look_up_libc(void)
         next_libc = libc;
 }
 
+/* A library without these leaves libc's, as it does without us. */
+static void look_up_inspection(void)
+{
+    look_up(&next_inspection.mallopt, "mallopt");
+    look_up(&next_inspection.mallinfo2, "mallinfo2");
+    look_up(&next_inspection.malloc_info, "malloc_info");
+    look_up(&next_inspection.malloc_stats, "malloc_stats");
+    look_up(&next_inspection.malloc_trim, "malloc_trim");
+}
+
 static bool init(const void *options)
 {
     (void)options;
@@ -117,11 +125,10 @@ static bool init(const void *options)
     look_up(&next.realloc, "realloc");
     look_up(&next.free, "free");
     look_up(&next.malloc_usable_size, "malloc_usable_size");
-    look_up(&next.malloc_trim, "malloc_trim");
-    look_up(&next.mallopt, "mallopt");
     if (next.malloc && next.calloc && next.memalign && next.realloc && next.free &&
         next.malloc_usable_size) {
         look_up_libc();
+        look_up_inspection();
         name_next();
         return true;
     }
@@ -177,16 +184,7 @@ static void nothing(void)
 
 static size_t next_trim(void)
 {
-    return next.malloc_trim ? (size_t)next.malloc_trim(0) : 0;
-}
-
-static void next_tune(enum tuning parameter, size_t value)
-{
-    static const int names[] = {[TUNE_LARGE_BYTES] = M_MMAP_THRESHOLD,
-                                [TUNE_FREE_BYTES] = M_TRIM_THRESHOLD,
-                                [TUNE_ARENAS] = M_ARENA_MAX};
-    if (next.mallopt)
-        next.mallopt(names[parameter], value < INT_MAX ? (int)value : INT_MAX);
+    return next_inspection.malloc_trim ? (size_t)next_inspection.malloc_trim(0) : 0;
 }
 
 /* Its statistics are not known. */
@@ -232,5 +230,4 @@ const struct allocator next_allocator = {
     .cached_bytes = next_cached_bytes,
     .walk = next_walk,
     .is_valid = next_is_valid,
-    .tune = next_tune,
 };

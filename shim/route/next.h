@@ -6,6 +6,9 @@
 #ifndef ALLOTROPE_SHIM_ROUTE_NEXT_H
 #define ALLOTROPE_SHIM_ROUTE_NEXT_H
 
+#include <malloc.h>
+#include <stdio.h>
+
 #include "alloc/allocator.h"
 
 /* That malloc is the next one in ld.so's order of search: of a library preloaded behind this one,
@@ -23,5 +26,16 @@ struct libc_functions {
     void (*free)(void *block);
 };
 extern struct libc_functions next_libc __attribute__((visibility("hidden")));
+
+/* The functions with which a program asks and tunes that malloc; each null where there is none.
+ * They are called where calls are passed through, and only there. Set with the above. */
+struct next_inspection {
+    int (*mallopt)(int parameter, int value);
+    struct mallinfo2 (*mallinfo2)(void);
+    int (*malloc_info)(int options, FILE *stream);
+    void (*malloc_stats)(void);
+    int (*malloc_trim)(size_t pad);
+};
+extern struct next_inspection next_inspection __attribute__((visibility("hidden")));
 
 #endif

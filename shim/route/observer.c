@@ -4,8 +4,10 @@
  */
 #include "shim/route/observer.h"
 
+#include <string.h>
+
 #include "shim/configuration/environment.h"
-#include "shim/reports/output.h"
+#include "shim/route/start.h"
 #include "vm/message.h"
 
 enum { MOST_OBSERVERS = 8 };
@@ -26,6 +28,23 @@ struct route observers_start(const struct configuration *configuration, struct r
         route = observers[i]->start(configuration, route, value);
     }
     return route;
+}
+
+struct output_pattern observer_destination(const char *value, const char *variable)
+{
+    struct output_pattern kept = output_keep(value);
+    if (kept.text)
+        return kept;
+    enum { VALUE_SHOWN = 64 };
+    struct message message;
+    message_begin(&message);
+    message_text(&message, variable);
+    message_text(&message, "=");
+    message_quoted(&message, value, strnlen(value, VALUE_SHOWN));
+    message_text(&message, "... is too long for the name of a file: the whole path has at most ");
+    message_decimal(&message, OUTPUT_NAME_BYTES - 1);
+    message_text(&message, " bytes");
+    stop_before_main(&message);
 }
 
 void observers_before_main(void)

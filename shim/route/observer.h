@@ -49,6 +49,7 @@
 #ifndef ALLOTROPE_SHIM_ROUTE_OBSERVER_H
 #define ALLOTROPE_SHIM_ROUTE_OBSERVER_H
 
+#include "shim/reports/output.h"
 #include "shim/route/route.h"
 
 struct observer {
@@ -82,6 +83,9 @@ struct route callers_route(struct route inner);
 /* As allocator_call_stack has it. Not in the libraries of a single allocator. */
 uint32_t callers_call_stack(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
                             uint32_t most);
+
+/* The value of an observer's variable, where it names the file of a report. */
+struct output_pattern observer_destination(const char *value, const char *variable);
 
 void observers_before_main(void);
 void observers_thread_end(void);

@@ -4,6 +4,7 @@
  */
 #include "shim/route/calls.h"
 
+#include "shim/route/next.h"
 #include "shim/route/observer.h"
 #include "shim/route/route.h"
 #include "shim/route/start.h"
@@ -17,6 +18,7 @@ bool (*const route_needs_sites)(void) = NULL;
 uint32_t (*const route_call_stack)(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
                                    uint32_t most) = NULL;
 const struct allocator *const pass_through = NULL;
+struct next_inspection next_inspection;
 
 static struct configuration configuration;
 

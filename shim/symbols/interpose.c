@@ -18,6 +18,7 @@
 #include "shim/route/calls.h"
 #include "shim/route/next.h"
 #include "shim/route/outside.h"
+#include "shim/route/start.h"
 #include "shim/symbols/foreign.h"
 #include "shim/symbols/interpose.h"
 #include "shim/symbols/perturb.h"
@@ -143,11 +144,18 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
     free_sized(block, size);
 }
 
-/* Inspection and tuning. */
+/* Inspection and tuning. The malloc that calls are passed through to does these itself. */
+
+static bool passes_on(void)
+{
+    return pass_through && route_resolve()->allocator == pass_through;
+}
 
 EXPORT struct mallinfo2 mallinfo2(void)
 {
     struct allocator_statistics statistics;
+    if (passes_on() && next_inspection.mallinfo2)
+        return next_inspection.mallinfo2();
     outside_statistics(&statistics);
     size_t mapped = mapped_bytes();
     size_t free_bytes = statistics.heap.free_bytes + statistics.heap.cached_bytes;
@@ -186,6 +194,8 @@ static size_t very_large(int value)
 EXPORT int mallopt(int parameter, int value)
 {
     enum { MXFAST_MOST = 80 * sizeof(size_t) / 4 }; /* glibc's */
+    if (passes_on() && next_inspection.mallopt)
+        return next_inspection.mallopt(parameter, value);
     switch (parameter) {
     case M_MXFAST:
         return value >= 0 && value <= MXFAST_MOST;
@@ -211,17 +221,23 @@ EXPORT int mallopt(int parameter, int value)
 
 EXPORT int malloc_trim(size_t pad)
 {
-    (void)pad;
+    if (passes_on() && next_inspection.malloc_trim)
+        return next_inspection.malloc_trim(pad);
     return route_resolve()->allocator->trim() > 0;
 }
 
 EXPORT void malloc_stats(void)
 {
-    statistics_write_table(route_resolve(), 2);
+    if (passes_on() && next_inspection.malloc_stats)
+        next_inspection.malloc_stats();
+    else
+        statistics_write_table(route_resolve(), 2);
 }
 
 EXPORT int malloc_info(int options, FILE *stream)
 {
+    if (passes_on() && next_inspection.malloc_info)
+        return next_inspection.malloc_info(options, stream);
     if (options != 0) {
         errno = EINVAL;
         return -1;
@@ -295,3 +311,5 @@ EXPORT void *__libc_memalign(size_t alignment, size_t size)
 ALIAS(__libc_valloc, valloc);
 ALIAS(__libc_pvalloc, pvalloc);
 ALIAS(__posix_memalign, posix_memalign);
+ALIAS(__libc_mallopt, mallopt);
+EXPORT struct mallinfo __libc_mallinfo(void) __attribute__((alias("mallinfo"))); /* deprecated */

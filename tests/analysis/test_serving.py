@@ -107,6 +107,70 @@ size_t malloc_usable_size(void *block)
 }
 void allocator_is_up(void) { is_up = 1; }
 """
+# Aligns small blocks to 8 bytes, and takes no memory for large ones before they are written.
+EIGHTS = """
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+static char room[1 << 22];
+static size_t used;
+void *malloc(size_t size)
+{
+    size_t at = used;
+    if (size >> 30 > 0)
+        return mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    used += size / 8 * 8 + 8;
+    return used < sizeof room ? room + at : NULL;
+}
+void free(void *block) { (void)block; }
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *block, size_t size)
+{
+    void *to = malloc(size);
+    return block && to ? memmove(to, block, size) : to;
+}
+"""
+
+EIGHTS_PROGRAM = """
+#include <stdlib.h>
+int main(void)
+{
+    static void *volatile blocks[1000];
+    for (int i = 0; i < 1000; i++)
+        blocks[i] = malloc(i % 2 ? 8 : 1);
+    for (int i = 0; i < 1000; i++)
+        free(blocks[i]);
+    void *volatile large = malloc((size_t)5 << 30);
+    free(large);
+    return 0;
+}
+"""
+
+# Tunes glibc so that its heap is seen to be larger, and asks for that.
+TUNES = """
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+    char *text = NULL;
+    size_t length;
+    int tuned = mallopt(M_TOP_PAD, 1 << 24);
+    void *volatile block = malloc(1000);
+    struct mallinfo2 info = mallinfo2();
+    free(block);
+    FILE *file = open_memstream(&text, &length);
+    int told = malloc_info(0, file);
+    fclose(file);
+    int trimmed = malloc_trim(1 << 23);
+    int kept = mallinfo2().arena >= 1 << 23;
+    malloc_stats();
+    return !tuned || info.arena < 1 << 24 || info.uordblks < 1000 || told || !trimmed || !kept ||
+           !strstr(text, "<heap nr=");
+}
+"""
+
 LAZY_PROGRAM = """
 #include <stdlib.h>
 extern void allocator_is_up(void);
@@ -200,6 +264,13 @@ class TestWho:
             (process,) = watch([own], **preloaded(choice))
             assert process.serving == Serving("own", own, None), choice
 
+    def test_who_is_passed_to_is_asked_and_tuned_itself(self, tmp_path: Path) -> None:
+        program = build(tmp_path, "tunes", TUNES)
+        for added in ({}, preloaded("next")):
+            environment = os.environ | added
+            done = subprocess.run([program], env=environment, capture_output=True, text=True)
+            assert done.returncode == 0 and done.stderr.startswith("Arena 0:"), done.stderr
+
     def test_a_malloc_of_the_programs_own_that_asks_ours(self, tmp_path: Path) -> None:
         own = build(tmp_path, "own", PROGRAM + OVER_GLIBCS)
         for choice, name in (("blocks", "blocks"), ("next", "glibc")):
@@ -242,6 +313,18 @@ class TestWho:
         held = account["total"]["requested_bytes"] - 500 * 100
         assert account["live"]["requested_bytes"] <= held
         assert account["peak"]["most_requested_bytes"] <= 500 * 100 + held
+
+    def test_what_another_allocator_gives_is_summed_up(self, tmp_path: Path) -> None:
+        """Blocks side by side in 16 bytes, as jemalloc has them, and one beyond 32 bits."""
+        library = build(tmp_path, "libeights.so", EIGHTS, "-shared", "-fPIC")
+        program = build(tmp_path, "eights", EIGHTS_PROGRAM, library)
+        report = tmp_path / "report.json"
+        watch([program], **preloaded("next") | {"ALLOTROPE_STATS": str(report)})
+        account = json.loads(report.read_text())
+        live, total = account["live"], account["total"]
+        assert total["blocks"] - live["blocks"] == 1001
+        assert total["requested_bytes"] - live["requested_bytes"] == 500 * 9 + (5 << 30)
+        assert 5 << 30 <= account["peak"]["most_requested_bytes"] <= total["requested_bytes"]
 
     @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: str(peer.name))
     def test_every_peer_is_watched(self, peer: Any, tmp_path: Path) -> None:

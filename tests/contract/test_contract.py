@@ -584,7 +584,7 @@ PUBLIC_NAMES = set(
     free_sized free_aligned_sized malloc_usable_size
     mallinfo mallinfo2 mallopt malloc_info malloc_stats malloc_trim
     __libc_malloc __libc_free __libc_calloc __libc_realloc __libc_memalign __libc_valloc
-    __libc_pvalloc __posix_memalign
+    __libc_pvalloc __libc_mallinfo __libc_mallopt __posix_memalign
     _Znwm _Znam _ZnwmSt11align_val_t _ZnamSt11align_val_t _ZnwmRKSt9nothrow_t
     _ZnamRKSt9nothrow_t _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t
     _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t

@@ -18,7 +18,7 @@ from allotrope.features.replay.advice import advice
 from allotrope.features.replay.measure import summary
 from allotrope.system.allocators import glibc
 from conftest import Command
-from under import BUILD, HANG
+from under import BUILD, HANG, LIBRARY, Under
 
 PROGRAM = str(BUILD / "tests" / "trace" / "allocating")
 EVENTS = str(BUILD / "trace" / "allotrope-events")
@@ -142,6 +142,29 @@ def test_a_program_that_never_allocates_is_recorded_too(command: Command, tmp_pa
     subprocess.run(build, input="int main(void) { return 3; }", text=True, check=True)
     facts = record(command, file, str(program), status=3)
     assert facts["objects"] == 0 and facts["end"]["status"] == 3
+
+
+def run_told_to_join(pool: str) -> subprocess.CompletedProcess[str]:
+    under = Under("blocks", LIBRARY, "blocks")
+    return under.run(["true"], {"ALLOTROPE_EVENTS": pool}, timeout=HANG)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20])
+def test_what_is_no_pool_of_events_is_told_in_a_line(tmp_path: Path, size: int) -> None:
+    pool = tmp_path / "pool"
+    pool.write_bytes(bytes(size))
+    done = run_told_to_join(str(pool))
+    assert done.returncode == 2
+    assert f'"{pool}" is no recording that can be joined; start it with' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_who_is_started_after_the_recording_runs_all_the_same() -> None:
+    """As by a daemon that the recorded program has left behind, with its environment."""
+    recorder = subprocess.Popen(["true"])
+    recorder.wait()
+    done = run_told_to_join(f"/proc/{recorder.pid}/fd/3")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_where_nothing_is_recorded_no_file_is_left(command: Command, tmp_path: Path) -> None:

@@ -856,6 +856,26 @@ def test_bad_input_gets_one_line(
     assert message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["-z", "5x"], '--level: "5x" is not a number from 1 to 19'),
+        (["-z", "20"], '--level: "20" is not a number from 1 to 19'),
+        ([word for i in range(257) for word in ("-e", f"A{i}=")], "--env: more than 256 settings"),
+        (["-V", "-v"] * 257, "--valgrind: more than 256 settings"),
+    ],
+    ids=["no number", "too high", "settings", "valgrind"],
+)
+def test_the_recorder_refuses_what_it_cannot_take(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    file = tmp_path / "x.alt"
+    line = [RECORDER, "-o", file, "-t", TOOLS, *options, "--", "true"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (125, f"allotrope: {message}\n")
+    assert not file.exists()
+
+
 # ---------------------------------------------------------------- numpy
 
 

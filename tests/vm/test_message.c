@@ -129,6 +129,27 @@ static void test_a_program_may_start_without_stderr(void **state)
     assert_int_equal(run_child(start_without_stderr, NULL).exit_status, 0);
 }
 
+static void send_to_nobody(void *argument)
+{
+    (void)argument;
+    struct message message;
+    int ends[2];
+    require(pipe(ends) == 0 && dup2(ends[1], 2) == 2);
+    close(ends[0]);
+    message_remember_stderr();
+    require(standard_error_descriptor() == 2);
+    message_begin(&message);
+    message_send(&message);
+}
+
+static void test_a_line_that_nobody_reads_ends_nothing(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(send_to_nobody, NULL);
+    assert_int_equal(ending.signal, 0);
+    assert_int_equal(ending.exit_status, 0);
+}
+
 static void report_many(void *argument)
 {
     (void)argument;
@@ -181,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_written_to_a_descriptor_that_was_reused),
         cmocka_unit_test(test_a_kept_duplicate_serves_until_it_is_closed_or_reused),
         cmocka_unit_test(test_a_program_may_start_without_stderr),
+        cmocka_unit_test(test_a_line_that_nobody_reads_ends_nothing),
         cmocka_unit_test(test_faults_are_reported_then_counted),
         cmocka_unit_test(test_a_fatal_fault_is_said_before_the_abort),
         cmocka_unit_test(test_a_failed_check_names_itself),

@@ -74,9 +74,10 @@ bool allocations_note_resize(struct allocations *all, struct allocation *allocat
 }
 
 bool allocations_note_lost_free(struct allocations *all, struct allocation *allocation,
-                                struct live_block *block)
+                                struct live_block *block, struct live_block before)
 {
     all->implied = *allocation;
+    all->implied_before = before;
     all->has_implied = true;
     all->counts.lost_frees++;
     allocations_note_free(all, allocation, block);
@@ -88,7 +89,9 @@ bool allocations_next(struct allocations *all, struct allocation *allocation)
     if (all->has_implied) {
         all->has_implied = false;
         *allocation = all->implied;
-        return allocations_note_new(all, allocation);
+        return all->implied_before.pointer
+                   ? allocations_note_resize(all, allocation, all->implied_before)
+                   : allocations_note_new(all, allocation);
     }
     if (all->trace)
         return allocations_next_of_trace(all, allocation);

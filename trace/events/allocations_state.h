@@ -40,7 +40,8 @@ struct allocations {
     bool any_taken;
     struct live_block *moving; /* [threads]: between RESIZE_FROM and RESIZE_TO */
 
-    struct allocation implied; /* an allocation whose free was put in before it */
+    struct allocation implied;        /* an allocation before which a free was put in */
+    struct live_block implied_before; /* of its object, as it was: it is a resize; else all zero */
     bool has_implied;
     uint64_t now;
     struct allocation_counts counts;
@@ -56,9 +57,9 @@ void allocations_note_free(struct allocations *all, struct allocation *allocatio
 bool allocations_note_resize(struct allocations *all, struct allocation *allocation,
                              struct live_block before);
 /* The new block was handed out while `block`, at its address, seemed live: its free was never seen,
- * and is put in first. */
+ * and is put in first. before: as of allocations_note_resize; all zero of an object that begins. */
 bool allocations_note_lost_free(struct allocations *all, struct allocation *allocation,
-                                struct live_block *block);
+                                struct live_block *block, struct live_block before);
 
 /* Adds a live block. When memory is short, `error` says so, and it returns false. */
 bool allocations_add(struct allocations *all, struct live_block block);

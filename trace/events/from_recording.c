@@ -64,17 +64,16 @@ static bool take_resize_to(struct allocations *all, struct live_block *moving,
                            struct live_block *live, struct allocation *allocation)
 {
     struct live_block before = *moving;
+    *moving = (struct live_block){0};
     if (!allocation->pointer) { /* it failed: the old block lives on */
         if (before.pointer)
             allocations_add(all, before);
-        moving->pointer = 0;
         return false;
     }
     if (live)
-        return allocations_note_lost_free(all, allocation, live);
+        return allocations_note_lost_free(all, allocation, live, before);
     if (!before.pointer)
         return allocations_note_new(all, allocation);
-    moving->pointer = 0;
     return allocations_note_resize(all, allocation, before);
 }
 
@@ -102,7 +101,7 @@ static bool take_event(struct allocations *all, uint32_t thread, struct allocati
             allocations_note_free(all, allocation, live);
         return live != NULL;
     case EVENT_RESIZE_FROM:
-        moving->pointer = 0;
+        *moving = (struct live_block){0};
         if (live) {
             *moving = *live;
             live_blocks_remove(&all->blocks, live);
@@ -111,7 +110,7 @@ static bool take_event(struct allocations *all, uint32_t thread, struct allocati
     case EVENT_RESIZE_TO:
         return take_resize_to(all, moving, live, allocation);
     default:
-        return live ? allocations_note_lost_free(all, allocation, live)
+        return live ? allocations_note_lost_free(all, allocation, live, (struct live_block){0})
                     : allocations_note_new(all, allocation);
     }
 }

@@ -38,17 +38,19 @@ static bool take_trace_event(struct allocations *all, const struct trace_event *
         return false;
     allocation->size = event->value[1];
     allocation->site = event->value[2];
-    if (event->type == TRACE_EVENT_REALLOC) {
+    struct live_block before = {0};
+    if (event->type == TRACE_EVENT_REALLOC && event->value[3]) {
         struct live_block *old = live_blocks_find(&all->blocks, event->value[3]);
         if (old) {
-            struct live_block before = *old;
+            before = *old;
             live_blocks_remove(&all->blocks, old);
-            return allocations_note_resize(all, allocation, before);
         }
     }
     struct live_block *live = live_blocks_find(&all->blocks, event->value[0]);
-    return live ? allocations_note_lost_free(all, allocation, live)
-                : allocations_note_new(all, allocation);
+    if (live)
+        return allocations_note_lost_free(all, allocation, live, before);
+    return before.pointer ? allocations_note_resize(all, allocation, before)
+                          : allocations_note_new(all, allocation);
 }
 
 bool allocations_next_of_trace(struct allocations *all, struct allocation *allocation)

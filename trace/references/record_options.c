@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "trace/base/number.h"
+
 /* Options that a recorder gives its consumer have no letter. */
 enum { CONSUME = 256, PID };
 
@@ -27,10 +29,6 @@ static void usage(FILE *out)
 
 static void check_options(const struct record_options *options)
 {
-    if (options->level < 1 || options->level > 19) {
-        fprintf(stderr, "allotrope: --level must be from 1 to 19\n");
-        exit(EXIT_FAILED);
-    }
     if (!options->output || (!options->command[0] && options->ring_fd < 0)) {
         fprintf(stderr, "allotrope: %s is missing\n",
                 options->output ? "the command" : "--output FILE");
@@ -39,14 +37,25 @@ static void check_options(const struct record_options *options)
     }
 }
 
-/* Adds to a NULL-terminated list; what is beyond MOST_SETTINGS is dropped. */
-static void append(char **list, char *setting)
+/* Adds to a NULL-terminated list. option: by which it was given. */
+static void append(char **list, const char *option, char *setting)
 {
     for (int i = 0; i < MOST_SETTINGS; i++)
         if (!list[i]) {
             list[i] = setting;
             return;
         }
+    fprintf(stderr, "allotrope: %s: more than %d settings\n", option, MOST_SETTINGS);
+    exit(EXIT_FAILED);
+}
+
+static int level(const char *text)
+{
+    uint64_t number;
+    if (number_parse(text, 1, 19, &number))
+        return (int)number;
+    fprintf(stderr, "allotrope: --level: \"%s\" is not a number from 1 to 19\n", text);
+    exit(EXIT_FAILED);
 }
 
 static void take_option(struct record_options *options, int letter, char *value)
@@ -62,13 +71,13 @@ static void take_option(struct record_options *options, int letter, char *value)
         options->description = value;
         break;
     case 'z':
-        options->level = atoi(value);
+        options->level = level(value);
         break;
     case 'e':
-        append(options->environment, value);
+        append(options->environment, "--env", value);
         break;
     case 'V':
-        append(options->valgrind, value);
+        append(options->valgrind, "--valgrind", value);
         break;
     case 'p':
         options->progress = true;

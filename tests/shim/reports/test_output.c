@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -48,6 +49,11 @@ static const char *in_directory(const char *name)
     return path;
 }
 
+static void write_to(const char *pattern, bool write(int file, bool json))
+{
+    output_write((struct output_pattern){.text = pattern}, "ALLOTROPE_TEST", write);
+}
+
 static const char *text_of(const char *name)
 {
     int file = open(in_directory(name), O_RDONLY);
@@ -58,7 +64,7 @@ static const char *text_of(const char *name)
 static void test_a_name_that_ends_in_json_asks_for_json(void **state)
 {
     (void)state;
-    output_write(in_directory("report.json"), "ALLOTROPE_TEST", write_head);
+    write_to(in_directory("report.json"), write_head);
     assert_true(was_json);
     char expected[512];
     snprintf(expected, sizeof expected,
@@ -66,10 +72,10 @@ static void test_a_name_that_ends_in_json_asks_for_json(void **state)
              "  \"allocator\": \"first\",\n  \"preset\": \"old\"\n}\n",
              (int)getpid(), "test_output");
     assert_string_equal(text_of("report.json"), expected);
-    output_write(in_directory("report.json.txt"), "ALLOTROPE_TEST", write_head);
+    write_to(in_directory("report.json.txt"), write_head);
     assert_false(was_json);
     assert_memory_equal(text_of("report.json.txt"), "schema     ", 11);
-    output_write(in_directory("json"), "ALLOTROPE_TEST", write_head);
+    write_to(in_directory("json"), write_head);
     assert_false(was_json);
 }
 
@@ -77,17 +83,52 @@ static void test_the_process_id_stands_in_the_name(void **state)
 {
     (void)state;
     char name[64];
-    output_write(in_directory("%p-%p%q%%p"), "ALLOTROPE_TEST", write_nothing);
+    write_to(in_directory("%p-%p%q%%p"), write_nothing);
     snprintf(name, sizeof name, "%d-%d%%q%%%d", (int)getpid(), (int)getpid(), (int)getpid());
     assert_string_equal(text_of(name), "");
+}
+
+/* The folder's name has what would be a pattern in the report's. */
+static void write_from_another_folder(void *unused)
+{
+    (void)unused;
+    require(mkdir(in_directory("%p"), 0700) == 0 && chdir(in_directory("%p")) == 0);
+    struct output_pattern kept = output_keep("own-%p");
+    require(chdir("/") == 0);
+    output_write(kept, "ALLOTROPE_TEST", write_nothing);
+    char name[64];
+    snprintf(name, sizeof name, "%%p/own-%d", (int)getpid());
+    require(unlink(in_directory(name)) == 0 && rmdir(in_directory("%p")) == 0);
+}
+
+static void test_a_report_goes_to_the_folder_of_the_start(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(write_from_another_folder, NULL);
+    assert_succeeded(&ending);
+    assert_string_equal(ending.errors, "");
+}
+
+static void test_a_pattern_is_kept_as_it_is_or_not_at_all(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_NAME_BYTES + 1] = "/";
+    memset(text + 1, 'x', OUTPUT_NAME_BYTES - 2);
+    assert_string_equal(output_keep(text).text, text);
+    assert_int_equal(output_keep(text).folder_bytes, 0);
+    text[OUTPUT_NAME_BYTES - 1] = 'x';
+    assert_null(output_keep(text).text);
+    assert_null(output_keep(text + 2).text); /* with its folder */
+    assert_string_equal(output_keep("").text, "");
+    assert_string_equal(output_keep("-").text, "-");
 }
 
 static void test_a_report_replaces_the_file_that_was_there(void **state)
 {
     (void)state;
-    output_write(in_directory("again"), "ALLOTROPE_TEST", write_head);
+    write_to(in_directory("again"), write_head);
     assert_string_not_equal(text_of("again"), "");
-    output_write(in_directory("again"), "ALLOTROPE_TEST", write_nothing);
+    write_to(in_directory("again"), write_nothing);
     assert_string_equal(text_of("again"), "");
 }
 
@@ -112,7 +153,7 @@ static ino_t file_at(const char *name)
 
 static void write_again(const char *name, bool write(int file, bool json))
 {
-    output_write(in_directory(name), "ALLOTROPE_TEST", write);
+    write_to(in_directory(name), write);
 }
 
 static bool write_half_and_fail(int file, bool json)
@@ -216,7 +257,7 @@ static void test_nothing_and_a_dash_are_standard_error(void **state)
 
 static void write_to_standard_error(void *pattern)
 {
-    output_write(pattern, "ALLOTROPE_TEST", write_head);
+    write_to(pattern, write_head);
     require(!was_json);
 }
 
@@ -225,9 +266,9 @@ static void write_where_nothing_can_be(void *unused)
     (void)unused;
     static char long_name[OUTPUT_NAME_BYTES + 10];
     memset(long_name, 'x', sizeof long_name - 1);
-    output_write("/nonexistent/a\"b", "ALLOTROPE_TEST", write_nothing);
-    output_write(long_name, "ALLOTROPE_TEST", write_nothing);
-    output_write(in_directory("unwritable"), "ALLOTROPE_TEST", fail_to_write);
+    write_to("/nonexistent/a\"b", write_nothing);
+    write_to(long_name, write_nothing);
+    write_to(in_directory("unwritable"), fail_to_write);
 }
 
 /* A filter that kills on what the heap needs not, and a report does not either. */
@@ -248,7 +289,7 @@ static void fail_in_sandbox(void *unused)
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
         _exit(CHILD_CANNOT_TELL);
     pages_enter_sandbox(); /* as the shim does then (kernel.c) */
-    output_write(in_directory("sandboxed"), "ALLOTROPE_TEST", fail_to_write);
+    write_to(in_directory("sandboxed"), fail_to_write);
 }
 
 static void test_a_failure_in_a_sandbox_ends_nothing(void **state)
@@ -260,6 +301,50 @@ static void test_a_failure_in_a_sandbox_ends_nothing(void **state)
     assert_int_equal(ending.signal, 0);
     assert_int_equal(ending.exit_status, 0);
     assert_non_null(strstr(ending.errors, "half a report is left there"));
+}
+
+static void write_beyond_the_limit(void *unused)
+{
+    (void)unused;
+    struct rlimit limit = {5, 5};
+    require(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    write_to(in_directory("limited"), write_head);
+    write_to("-", write_head);
+}
+
+static void test_a_file_that_may_not_grow_ends_nothing(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(write_beyond_the_limit, NULL);
+    assert_int_equal(ending.signal, 0);
+    assert_non_null(strstr(ending.errors, "limited\": the disk is full, or the file may not grow"));
+    assert_non_null(strstr(ending.errors, "\nschema     "));
+    assert_int_equal(count_files("limited"), 0);
+}
+
+static int ends_of_fifo[2];
+
+static bool write_when_nobody_reads(int file, bool json)
+{
+    close(ends_of_fifo[0]);
+    return write_head(file, json);
+}
+
+static void write_to_a_fifo_without_reader(void *unused)
+{
+    (void)unused;
+    require(mkfifo(in_directory("fifo"), 0600) == 0);
+    ends_of_fifo[0] = open(in_directory("fifo"), O_RDONLY | O_NONBLOCK);
+    write_to(in_directory("fifo"), write_when_nobody_reads);
+}
+
+static void test_a_fifo_that_nobody_reads_ends_nothing(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(write_to_a_fifo_without_reader, NULL);
+    assert_int_equal(ending.signal, 0);
+    assert_non_null(strstr(ending.errors, "fifo\": nobody reads it any more; ALLOTROPE_TEST "
+                                          "names a file, or a pipe that is read to its end\n"));
 }
 
 static void test_standard_error_gets_the_table(void **state)
@@ -279,8 +364,9 @@ static void test_a_failure_is_one_line(void **state)
     const char *line = ending.errors;
     const char *const begins[] = {"allotrope: cannot write to \"/nonexistent/a",
                                   "allotrope: cannot", "allotrope: cannot write to \"/tmp/"};
-    /* A name that fills the line leaves no room for what follows. */
-    const char *const ends[] = {"; ALLOTROPE_TEST names a file that can be created\n", "x\n",
+    /* Of a name that would fill the line, its end is shown. */
+    const char *const ends[] = {"; ALLOTROPE_TEST names a file that can be created\n",
+                                "xxx\"; ALLOTROPE_TEST names a file that can be created\n",
                                 ": the disk is full, or the file may not grow; ALLOTROPE_TEST "
                                 "names a file with room for it\n"};
     for (int i = 0; i < 3; i++) {
@@ -298,12 +384,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_name_that_ends_in_json_asks_for_json),
         cmocka_unit_test(test_the_process_id_stands_in_the_name),
+        cmocka_unit_test(test_a_report_goes_to_the_folder_of_the_start),
+        cmocka_unit_test(test_a_pattern_is_kept_as_it_is_or_not_at_all),
         cmocka_unit_test(test_a_report_replaces_the_file_that_was_there),
         cmocka_unit_test(test_a_report_that_does_not_fit_leaves_the_older_one),
         cmocka_unit_test(test_a_report_replaces_an_older_one_in_one_step),
         cmocka_unit_test(test_what_is_no_report_of_before_is_written_in_place),
         cmocka_unit_test(test_a_folder_that_takes_no_other_file_is_no_obstacle),
         cmocka_unit_test(test_nothing_and_a_dash_are_standard_error),
+        cmocka_unit_test(test_a_file_that_may_not_grow_ends_nothing),
+        cmocka_unit_test(test_a_fifo_that_nobody_reads_ends_nothing),
         cmocka_unit_test(test_standard_error_gets_the_table),
         cmocka_unit_test(test_a_failure_is_one_line),
         cmocka_unit_test(test_a_failure_in_a_sandbox_ends_nothing),
