@@ -178,8 +178,9 @@ static inline __attribute__((always_inline)) void end_block(const struct freeing
         decoded = report_at_free(freeing, slot_bytes);
     if (__builtin_expect(!is_whole_before(block, slot_bytes), 0))
         report_before(freeing, slot_bytes);
-    fill_slot(block, slot_bytes);
     trailer_store(block, slot_bytes, trailer_dead(decoded, site_of(freeing->site)));
+    atomic_signal_fence(memory_order_seq_cst); /* [trailer before contents] */
+    fill_slot(block, slot_bytes);
 }
 
 static void free_zero_size(const struct freeing *freeing)
@@ -249,11 +250,9 @@ static bool resize_slot(char *block, struct slab *slab, size_t size)
                 (size > room / 2 || size_class_of(size + TRAILER_BYTES) == slab->class_index);
     if (!fits && slack != trailer_slack(decoded))
         return false;
-    uint64_t live = trailer_live(slack, trailer_site(decoded), trailer_detail(decoded));
-    if (slack < trailer_slack(decoded)) /* [trailer before contents] */
-        trailer_store(block, slab->block_bytes, live);
-    fill_slack(block + size, slack);
-    trailer_store(block, slab->block_bytes, live);
+    fill_slack(block + size, slack); /* [trailer before contents] */
+    trailer_store(block, slab->block_bytes,
+                  trailer_live(slack, trailer_site(decoded), trailer_detail(decoded)));
     return true;
 }
 
