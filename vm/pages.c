@@ -152,6 +152,13 @@ bool addresses_are_to_be_had(size_t bytes)
     return is_to_be_had(bytes, PROT_NONE, MAP_NORESERVE);
 }
 
+void *pages_reserve_to_move(size_t old_bytes, size_t new_bytes, size_t alignment)
+{
+    if (new_bytes > old_bytes && !pages_are_to_be_had(new_bytes - old_bytes))
+        return NULL;
+    return pages_reserve(new_bytes, alignment);
+}
+
 void *pages_map(size_t bytes, size_t alignment)
 {
     return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);

@@ -82,8 +82,13 @@ bool pages_unmap(void *address, size_t bytes);
 /* Grows or shrinks a mapping where it is. False when it cannot: nothing has changed. */
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
 
-/* Moves a mapping, without copying, onto the reserved range [target, target + new_bytes). False
- * when the kernel refuses: nothing has changed. */
+/* Reserves where a mapping is to move to and grow, as pages_reserve. NULL also if the kernel would
+ * not give now what it grows by. mremap takes the target away before it finds that out, and another
+ * thread may map something there before the caller knows. */
+void *pages_reserve_to_move(size_t old_bytes, size_t new_bytes, size_t alignment);
+
+/* Moves a mapping, without copying, onto the range [target, target + new_bytes), reserved to move.
+ * False when the kernel refuses: the mapping is as it was. */
 bool pages_move(void *address, size_t old_bytes, void *target, size_t new_bytes);
 
 /* How many bytes of a range are in memory now. Costs about a millisecond per GiB. Not in a
