@@ -875,7 +875,7 @@ static void count_cached(uint64_t *blocks, uint64_t *bytes)
         for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
             if (cache->is_orphan)
                 cache_bin_recount(&cache->bins[bin]);
-            uint32_t count = cache_bin_count(&cache->bins[bin]);
+            uint32_t count = cache_bin_count_of_other(&cache->bins[bin]);
             count += cache->bins[bin].reserve ? cache->bins[bin].capacity : 0;
             *blocks += count;
             *bytes += count * layers.policy->bin_request(bin);
