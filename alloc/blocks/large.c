@@ -33,6 +33,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/surplus.h"
+#include "alloc/blocks/threads.h"
 #include "alloc/blocks/young.h"
 #include "alloc/fork_block.h"
 #include "vm/deferred.h"
@@ -178,8 +179,10 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from, enum run_
         }
         if (exhausted && !blocks_heap.collector)
             return NULL;
-        if (!exhausted)
+        if (!exhausted) {
             blocks_flush_thread(); /* a local free block keeps a whole slab from serving */
+            free_empty_abandoned();
+        }
         exhausted = true;
     }
 }
