@@ -118,8 +118,7 @@ static bool guard_both(const struct slab *slab)
         return false;
     if (pages_guard(behind, (size_t)(slab->base + bytes_of(slab) - behind)))
         return true;
-    pages_unguard(slab->base, PAGE_BYTES);
-    return false;
+    return !pages_unguard(slab->base, PAGE_BYTES); /* one guard, where it cannot go again */
 }
 
 void *guarded_alloc(size_t alignment, size_t size, unsigned how, const void *site,
@@ -184,11 +183,13 @@ void guarded_look(struct slab *slab, const char *function)
         report_misuse(REPORT_FATAL, function, start, "written behind its end", &facts, NULL);
 }
 
-/* For the thread that has the dead block: [waits in one place]. */
+/* For the thread that has the dead block: [waits in one place]. Where the kernel does not give the
+ * access back (max_map_count) nobody could use the memory: the block stays dead for good. */
 static void give_back(struct slab *slab)
 {
     if (is_guarded(slab)) {
-        pages_unguard(slab->base, bytes_of(slab));
+        if (!pages_unguard(slab->base, bytes_of(slab)))
+            return;
         slab->words[0].retired &= ~UINT64_C(1);
     }
     large_block_free(slab, slab->base);
