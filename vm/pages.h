@@ -65,13 +65,13 @@ bool pages_discard(void *address, size_t bytes);
 enum { ADVICE_GUARD_INSTALL = 102, ADVICE_GUARD_REMOVE = 103 };
 
 /* Takes contents and all access away: by marks in the page table, which split no mapping; where the
- * kernel does not know them, or the pages are locked, by protection. False, and nothing has
- * changed: the kernel refuses, or it is a sandbox. */
+ * kernel does not know them, or the pages are locked, by protection. The contents of locked pages
+ * stay. False, and nothing has changed: the kernel refuses, or it is a sandbox. */
 bool pages_guard(void *address, size_t bytes);
 
 /* Gives access again, whichever guards there are, to pages that read as zero if all of them were
- * guarded. Where the kernel refuses, or may not be asked (a sandbox), fresh pages take the place: a
- * guard that stayed would meet the next user. False: not even that. */
+ * guarded and none was locked. Where the kernel refuses, or may not be asked (a sandbox), fresh
+ * pages take the place: a guard that stayed would meet the next user. False: not even that. */
 bool pages_unguard(void *address, size_t bytes);
 
 /* Gives back the address space. The kernel may refuse when unmapping would split a mapping
