@@ -111,7 +111,9 @@ static void *alloc_aligned_as(size_t alignment, size_t size, unsigned how, const
     if (alignment > CLASS_LARGEST || size >= SMALLEST_LARGE ||
         round_up(size + TRAILER_BYTES, alignment) > CLASS_LARGEST)
         return guarded_alloc(alignment, size, how, site, LARGE_PLAIN);
-    block = blocks_alloc_aligned(alignment, size + TRAILER_BYTES);
+    do
+        block = blocks_alloc_aligned(alignment, size + TRAILER_BYTES);
+    while (!block && guarded_drain());
     return block ? hand_out_found(block, size, how, site) : NULL;
 }
 
@@ -241,19 +243,35 @@ static void checked_free(void *block)
 
 /* Resizing. */
 
-static bool resize_slot(char *block, struct slab *slab, size_t size)
+/* size: it has room in the slot. */
+static void set_slot_size(char *block, const struct slab *slab, size_t size)
 {
-    size_t room = slab->block_bytes - TRAILER_BYTES;
+    size_t slack = slab->block_bytes - TRAILER_BYTES - size;
     uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
-    size_t slack = room - size;
-    bool fits = size <= room &&
-                (size > room / 2 || size_class_of(size + TRAILER_BYTES) == slab->class_index);
-    if (!fits && slack != trailer_slack(decoded))
-        return false;
     fill_slack(block + size, slack); /* [trailer before contents] */
     trailer_store(block, slab->block_bytes,
                   trailer_live(slack, trailer_site(decoded), trailer_detail(decoded)));
+}
+
+static bool resize_slot(char *block, const struct slab *slab, size_t size)
+{
+    size_t room = slab->block_bytes - TRAILER_BYTES;
+    uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
+    bool fits = size <= room &&
+                (size > room / 2 || size_class_of(size + TRAILER_BYTES) == slab->class_index);
+    if (!fits && room - size != trailer_slack(decoded))
+        return false;
+    set_slot_size(block, slab, size);
     return true;
+}
+
+/* Where there is no memory to move a block that shrinks. */
+static void shrink_in_place(char *block, struct slab *slab, size_t size)
+{
+    if (slab_is_large(slab))
+        guarded_shrink(slab, size);
+    else
+        set_slot_size(block, slab, size);
 }
 
 /* The block of a pointer that was handed to realloc. False: it is none, which was reported. */
@@ -321,6 +339,10 @@ static void *checked_resize(void *block, size_t size)
         return block;
     void *moved =
         move(&freeing, facts.bytes, size, large && size > facts.bytes && size >= SMALLEST_LARGE);
+    if (!moved && size < facts.bytes) {
+        shrink_in_place(block, slab, size);
+        return block;
+    }
     if (!moved)
         return NULL;
     /* What was reported of the operator once is not said again. */

@@ -178,8 +178,7 @@ void guarded_look(struct slab *slab, const char *function)
             report_misuse(REPORT_FATAL, function, start, "written before its start", &facts, NULL);
             return;
         }
-    size_t room = (size_t)(end_of(slab, guarded) - start);
-    if (!slack_is_whole(start + facts.bytes, room - facts.bytes))
+    if (!slack_is_whole(start + facts.bytes, (size_t)(end_of(slab, guarded) - start) - facts.bytes))
         report_misuse(REPORT_FATAL, function, start, "written behind its end", &facts, NULL);
 }
 
@@ -257,13 +256,27 @@ void guarded_free(struct slab *slab, const struct freeing *freeing)
     wait_or_give_back(slab);
 }
 
+static size_t room_of(const struct slab *slab)
+{
+    return (size_t)(end_of(slab, is_guarded(slab)) - start_of(slab));
+}
+
+/* Whoever looks finds this slack or the one before, both whole. */
+static void set_size(struct slab *slab, size_t size)
+{
+    fill_slack(start_of(slab) + size, room_of(slab) - size);
+    slab->words[0].mark = size;
+}
+
 bool guarded_resize_in_place(struct slab *slab, size_t size)
 {
-    char *start = start_of(slab);
-    size_t room = (size_t)(end_of(slab, is_guarded(slab)) - start);
-    if (size > room || size < size_of(slab) / 2)
+    if (size > room_of(slab) || size < size_of(slab) / 2)
         return false;
-    fill_slack(start + size, room - size);
-    slab->words[0].mark = size; /* whoever looks finds this slack or the one before, both whole */
+    set_size(slab, size);
     return true;
+}
+
+void guarded_shrink(struct slab *slab, size_t size)
+{
+    set_size(slab, size);
 }

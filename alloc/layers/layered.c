@@ -673,13 +673,14 @@ static size_t usable_size_of(struct arena *arena, const void *block)
     return usable;
 }
 
+/* A block that is large enough stays where there is no memory for another. */
 static void *move_to_new_block(void *block, size_t old_usable, size_t size)
 {
     void *moved = layered_alloc(layers.policy, size);
-    if (moved) {
-        memcpy(moved, block, old_usable < size ? old_usable : size);
-        layered_free(layers.policy, block);
-    }
+    if (!moved)
+        return size <= old_usable ? block : NULL;
+    memcpy(moved, block, old_usable < size ? old_usable : size);
+    layered_free(layers.policy, block);
     return moved;
 }
 

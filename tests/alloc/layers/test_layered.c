@@ -166,6 +166,32 @@ static void test_large_blocks_begin_at_the_option(void **state)
     assert_child_succeeds(map_from_65536, NULL);
 }
 
+static void shrink_without_memory(void *unused)
+{
+    (void)unused;
+    init(1, CACHE_BYTES, LARGE_BYTES);
+    char *block = heap->alloc(60000), *large = heap->alloc(2 * LARGE_BYTES);
+    require(block && large);
+    block[39] = large[39] = 1;
+    limit_address_space(0);
+    for (size_t size = 40000; size >= 40; size /= 10)
+        while (heap->alloc(size))
+            ;
+    require(!heap->resize(block, 70000) && !heap->resize(large, 3 * LARGE_BYTES));
+    require(heap->resize(block, 40) == block && block[39] == 1);
+    require(heap->resize(large, 40) == large && large[39] == 1);
+    heap->free(block);
+    heap->free(large);
+}
+
+static void test_a_block_stays_where_there_is_no_memory_for_a_smaller_one(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(shrink_without_memory, NULL);
+}
+
 /* From here on with this process's own. */
 static void test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked(void **state)
 {
@@ -465,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
         cmocka_unit_test(test_the_heap_is_not_asked_again_for_what_suits_a_full_bin),
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
+        cmocka_unit_test(test_a_block_stays_where_there_is_no_memory_for_a_smaller_one),
         cmocka_unit_test(test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked),
         cmocka_unit_test(test_the_block_freed_last_is_taken_first),
         ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
