@@ -126,7 +126,7 @@ void *guarded_alloc(size_t alignment, size_t size, unsigned how, const void *sit
 {
     size_t room = wish == LARGE_TO_GROW ? size / 8 : 0;
     size_t around = 2 * PAGE_BYTES + (alignment > PAGE_BYTES ? 2 * alignment : PAGE_BYTES);
-    if (size > (size_t)PTRDIFF_MAX / 2 || alignment > (size_t)PTRDIFF_MAX / 4)
+    if (size > (size_t)PTRDIFF_MAX / 2 || alignment > OFFSET_BITS / 4)
         return refuse_memory();
     size_t bytes = PAGE_BYTES + round_up(size + room, 16) + PAGE_BYTES;
     if (alignment > BLOCK_ALIGNMENT)
