@@ -42,7 +42,8 @@ static struct {
     size_t cache_bytes;
     _Atomic bool refused; /* the kernel gave no memory when it was last asked; a hint */
     struct lock lock;     /* of what follows */
-    unsigned arena_limit, arena_count;
+    unsigned arena_limit;
+    _Atomic unsigned arena_count; /* read without the lock, too */
     struct arena *arenas[MAX_ARENAS];
     struct thread_cache *caches, *unused_caches;
     unsigned orphans; /* of the caches: see layered_fork_child */
@@ -74,7 +75,9 @@ static struct arena *add_arena(void)
     struct arena *arena = metadata_alloc(sizeof *arena);
     if (!arena || !arena_init(arena, heap_policy(), layers.heap_options))
         return NULL;
-    layers.arenas[layers.arena_count++] = arena;
+    unsigned count = layers.arena_count;
+    layers.arenas[count] = arena;
+    layers.arena_count = count + 1; /* last: others look without the lock */
     return arena;
 }
 

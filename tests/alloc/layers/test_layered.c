@@ -6,11 +6,13 @@
 #include "tests/unit/allocator_unit.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "alloc/presets/historic.h"
 #include "alloc/layers/layered.h"
+#include "tests/unit/single_step.h"
 #include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/pages.h"
@@ -143,6 +145,61 @@ static void test_thread_and_depot_keep_no_more_than_the_option_says(void **state
     assert_child_succeeds(cache_nothing, NULL);
     for (size_t i = 0; i < sizeof most / sizeof *most; i++)
         assert_child_succeeds(cache_at_most, (void *)&most[i]);
+}
+
+static volatile bool is_starting;
+
+static void end_of_start(void)
+{
+    is_starting = false;
+}
+
+static void count_block(void *count, const struct block_info *info)
+{
+    *(size_t *)count += info->state == BLOCK_LIVE;
+}
+
+/* As another thread that walks, or looks for free blocks in all arenas, finds them here. */
+static void walk_at_step(int number)
+{
+    size_t blocks = 0;
+    (void)number;
+    if (!is_starting)
+        return;
+    heap->walk(count_block, &blocks);
+    require(blocks == 1);
+}
+
+static void *start_in_steps(void *unused)
+{
+    step(true);
+    void *block = heap->alloc(100);
+    step(false);
+    require(block != NULL);
+    return unused;
+}
+
+static void add_arenas_in_steps(void *unused)
+{
+    const struct sigaction action = {.sa_handler = walk_at_step};
+    struct allocator_statistics statistics;
+    pthread_t thread;
+    (void)unused;
+    init(2, CACHE_BYTES, LARGE_BYTES);
+    require(heap->alloc(100) && sigaction(SIGTRAP, &action, NULL) == 0);
+    allocator_thread_started = end_of_start;
+    is_starting = true;
+    require(pthread_create(&thread, NULL, start_in_steps, NULL) == 0);
+    pthread_join(thread, NULL);
+    require(!is_starting);
+    heap->statistics(&statistics);
+    require(statistics.arenas == 2);
+}
+
+static void test_an_arena_is_there_before_it_is_counted(void **state)
+{
+    (void)state;
+    assert_child_succeeds(add_arenas_in_steps, NULL);
 }
 
 static void map_from_65536(void *argument)
@@ -490,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_arenas_are_made_for_threads_up_to_the_option),
         cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
         cmocka_unit_test(test_the_heap_is_not_asked_again_for_what_suits_a_full_bin),
+        cmocka_unit_test(test_an_arena_is_there_before_it_is_counted),
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
         cmocka_unit_test(test_a_block_stays_where_there_is_no_memory_for_a_smaller_one),
         cmocka_unit_test(test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked),
