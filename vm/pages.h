@@ -83,9 +83,10 @@ bool pages_unmap(void *address, size_t bytes);
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
 
 /* Reserves where a mapping is to move to and grow, as pages_reserve. NULL also if the kernel would
- * not give now what it grows by. mremap takes the target away before it finds that out, and another
- * thread may map something there before the caller knows. */
-void *pages_reserve_to_move(size_t old_bytes, size_t new_bytes, size_t alignment);
+ * not give now what it grows by, or not move it, since the program has split it by mprotect or
+ * madvise. mremap takes the target away before it finds that out (the latter before Linux 6.17),
+ * and another thread may map something there before the caller knows. */
+void *pages_reserve_to_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment);
 
 /* Moves a mapping, without copying, onto the range [target, target + new_bytes), reserved to move.
  * False when the kernel refuses: the mapping is as it was. */

@@ -413,7 +413,7 @@ static bool move_mapping(struct slab *slab, size_t bytes)
 {
     size_t old_bytes = slab->granules * GRANULE_BYTES;
     char *old_base = slab->base;
-    char *target = pages_reserve_to_move(old_bytes, bytes, GRANULE_BYTES);
+    char *target = pages_reserve_to_move(old_base, old_bytes, bytes, GRANULE_BYTES);
     if (!target)
         return false;
     granule_map_set(old_base, old_bytes, NULL);
