@@ -137,16 +137,21 @@ static __attribute__((noinline, cold)) void report_before(const struct freeing *
                   freeing->site);
 }
 
-/* What is not as it should be. A block that was only freed wrongly keeps its trailer; of any other
- * the trailer is made anew, for what follows where reports end nothing. */
+/* What is not as it should be. A block that another thread has begun to free looks live but for its
+ * trailer. A block that was only freed wrongly keeps its trailer; of one that was overwritten it is
+ * made anew, for what follows where reports end nothing. */
 static __attribute__((noinline, cold)) uint64_t report_at_free(const struct freeing *freeing,
                                                                size_t slot_bytes)
 {
     const char *block = freeing->block;
     uint64_t decoded = trailer_decode(block, trailer_load(block, slot_bytes));
     size_t slack = trailer_slack(decoded);
-    if (!trailer_is_valid(decoded) || trailer_is_dead(decoded) ||
-        slack > slot_bytes - TRAILER_BYTES ||
+    if (trailer_is_valid(decoded) && trailer_is_dead(decoded)) {
+        struct block_facts facts = slot_facts(block, slot_bytes, decoded);
+        report_misuse(REPORT_FATAL, freeing->function, block, "freed twice", &facts, freeing->site);
+        return decoded;
+    }
+    if (!trailer_is_valid(decoded) || slack > slot_bytes - TRAILER_BYTES ||
         !slack_is_whole(block + slot_bytes - TRAILER_BYTES - slack, slack)) {
         report_overwritten(freeing->function, block, slot_bytes, freeing->site);
         return 0;
