@@ -152,6 +152,25 @@ bool addresses_are_to_be_had(size_t bytes)
     return is_to_be_had(bytes, PROT_NONE, MAP_NORESERVE);
 }
 
+/* As the kernel says when it is asked to grow the mapping where it is: that there is no room, or
+ * that nothing can be done with it. */
+static bool can_grow_elsewhere(void *address, size_t old_bytes, size_t new_bytes)
+{
+    count(&page_calls.mremap);
+    long grown = SYSCALL_4(SYS_mremap, address, old_bytes, new_bytes, 0);
+    if (!syscall_failed(grown)) /* there is room by now */
+        pages_resize_in_place(address, new_bytes, old_bytes);
+    return !syscall_failed(grown) || grown == -ENOMEM;
+}
+
+void *pages_reserve_to_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment)
+{
+    if (new_bytes > old_bytes && (!can_grow_elsewhere(address, old_bytes, new_bytes) ||
+                                  !pages_are_to_be_had(new_bytes - old_bytes)))
+        return NULL;
+    return pages_reserve(new_bytes, alignment);
+}
+
 void *pages_map(size_t bytes, size_t alignment)
 {
     return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);

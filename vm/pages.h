@@ -65,13 +65,13 @@ bool pages_discard(void *address, size_t bytes);
 enum { ADVICE_GUARD_INSTALL = 102, ADVICE_GUARD_REMOVE = 103 };
 
 /* Takes contents and all access away: by marks in the page table, which split no mapping; where the
- * kernel does not know them, or the pages are locked, by protection. False, and nothing has
- * changed: the kernel refuses, or it is a sandbox. */
+ * kernel does not know them, or the pages are locked, by protection. The contents of locked pages
+ * stay. False, and nothing has changed: the kernel refuses, or it is a sandbox. */
 bool pages_guard(void *address, size_t bytes);
 
 /* Gives access again, whichever guards there are, to pages that read as zero if all of them were
- * guarded. Where the kernel refuses, or may not be asked (a sandbox), fresh pages take the place: a
- * guard that stayed would meet the next user. False: not even that. */
+ * guarded and none was locked. Where the kernel refuses, or may not be asked (a sandbox), fresh
+ * pages take the place: a guard that stayed would meet the next user. False: not even that. */
 bool pages_unguard(void *address, size_t bytes);
 
 /* Gives back the address space. The kernel may refuse when unmapping would split a mapping
@@ -82,8 +82,14 @@ bool pages_unmap(void *address, size_t bytes);
 /* Grows or shrinks a mapping where it is. False when it cannot: nothing has changed. */
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
 
-/* Moves a mapping, without copying, onto the reserved range [target, target + new_bytes). False
- * when the kernel refuses: nothing has changed. */
+/* Reserves where a mapping is to move to and grow, as pages_reserve. NULL also if the kernel would
+ * not give now what it grows by, or not move it, since the program has split it by mprotect or
+ * madvise. mremap takes the target away before it finds that out (the latter before Linux 6.17),
+ * and another thread may map something there before the caller knows. */
+void *pages_reserve_to_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment);
+
+/* Moves a mapping, without copying, onto the range [target, target + new_bytes), reserved to move.
+ * False when the kernel refuses: the mapping is as it was. */
 bool pages_move(void *address, size_t old_bytes, void *target, size_t new_bytes);
 
 /* How many bytes of a range are in memory now. Costs about a millisecond per GiB. Not in a

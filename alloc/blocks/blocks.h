@@ -164,7 +164,8 @@ typedef void blocks_range_visitor(void *argument, const char *start, const char 
 void blocks_each_range(blocks_range_visitor *visit, void *argument);
 
 /* Gives the blocks in the calling thread's local free lists to their slabs, and rebins these after
- * a sweep, so that what is empty serves any size. No lock held. */
+ * a sweep and where other threads have freed blocks, so that what is empty serves any size. No lock
+ * held. */
 void blocks_flush_thread(void);
 
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */

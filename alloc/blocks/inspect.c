@@ -116,6 +116,7 @@ size_t blocks_cached_bytes(void)
 size_t blocks_trim(void)
 {
     blocks_flush_thread();
+    free_empty_abandoned();
     if (!lock_enter(&blocks_heap.lock)) {
         frozen_end();
         return 0;

@@ -34,6 +34,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/surplus.h"
+#include "alloc/blocks/threads.h"
 #include "alloc/blocks/young.h"
 #include "alloc/fork_block.h"
 #include "vm/deferred.h"
@@ -179,8 +180,10 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from, enum run_
         }
         if (exhausted && !blocks_heap.collector)
             return NULL;
-        if (!exhausted)
+        if (!exhausted) {
             blocks_flush_thread(); /* a local free block keeps a whole slab from serving */
+            free_empty_abandoned();
+        }
         exhausted = true;
     }
 }
@@ -411,7 +414,7 @@ static bool move_mapping(struct slab *slab, size_t bytes)
 {
     size_t old_bytes = slab->granules * GRANULE_BYTES;
     char *old_base = slab->base;
-    char *target = pages_reserve(bytes, GRANULE_BYTES);
+    char *target = pages_reserve_to_move(old_base, old_bytes, bytes, GRANULE_BYTES);
     if (!target)
         return false;
     granule_map_set(old_base, old_bytes, NULL);

@@ -395,14 +395,29 @@ bool runs_give_tail(struct runs *runs, char *start, size_t granules)
 
 /* Contents go. */
 
-/* The longest bin first: fewest calls, and the least likely to be wanted as it is. */
-static struct free_run *any_dirty(const struct runs *runs)
+/* The first dirty run of the longest bin below one. The longest first: fewest calls, and the least
+ * likely to be wanted as it is. */
+static struct free_run *dirty_below(const struct runs *runs, size_t bin)
 {
-    for (size_t word = RUN_BIN_WORDS; word-- > 0;)
-        if (runs->dirty.filled[word])
-            return runs->dirty
-                .by_length[word * 64 + 63 - (size_t)__builtin_clzl(runs->dirty.filled[word])];
+    for (size_t word = (bin + 63) / 64; word-- > 0;) {
+        uint64_t filled = runs->dirty.filled[word];
+        if (bin - word * 64 < 64)
+            filled &= (UINT64_C(1) << (bin - word * 64)) - 1;
+        if (filled)
+            return runs->dirty.by_length[word * 64 + 63 - (size_t)__builtin_clzll(filled)];
+    }
     return NULL;
+}
+
+static struct free_run *longest_dirty(const struct runs *runs)
+{
+    return dirty_below(runs, RUN_BINS);
+}
+
+/* The one to try after a run, before that is changed. */
+static struct free_run *dirty_after(const struct runs *runs, const struct free_run *run)
+{
+    return run->next ? run->next : dirty_below(runs, bin_of(run->granules));
 }
 
 /* No huge page is made again where [start, end) touches one: it would bring back what is given back
@@ -415,18 +430,29 @@ static void break_huge_pages(char *start, char *end)
     pages_allow_huge(first, round_up((size_t)(end - first), bytes), false);
 }
 
-/* Gives back the end of a hull; returns granules. 0: the kernel would not take them. */
+static bool discard_pages(const struct runs *runs, char *start, size_t bytes)
+{
+    if (runs->huge_from > 0)
+        break_huge_pages(start, start + bytes);
+    return pages_discard(start, bytes);
+}
+
+/* Gives back the end of a hull, or its start; returns granules. 0: the kernel would take neither,
+ * as it does where a page is locked. */
 static size_t discard(struct runs *runs, struct free_run *run, size_t most)
 {
     size_t hull = granules_between(run->hull, run->hull_end);
     size_t granules = hull < most ? hull : most, dirty = run->dirty;
-    char *start = run->hull_end - granules * GRANULE_BYTES;
-    if (runs->huge_from > 0)
-        break_huge_pages(start, run->hull_end);
-    if (!pages_discard(start, granules * GRANULE_BYTES))
-        return 0;
+    size_t bytes = granules * GRANULE_BYTES;
+    char *from = run->hull, *to = run->hull_end - bytes; /* what stays of it */
+    if (!discard_pages(runs, to, bytes)) {
+        if (granules == hull || !discard_pages(runs, from, bytes))
+            return 0;
+        from += bytes;
+        to = run->hull_end;
+    }
     unlink_run(runs, run);
-    clip_hull(run, run->start, start);
+    clip_hull(run, from, to);
     insert(runs, run);
     decay_discard(&runs->decay, dirty - run->dirty);
     return granules;
@@ -440,16 +466,40 @@ bool runs_have_surplus(struct runs *runs)
     return runs->dirty_granules > decay_bound(&runs->decay, runs->used_granules);
 }
 
+/* A run that the kernel refuses does not keep the others. Where all memory is locked not many are
+ * tried. */
 size_t runs_give_back_some(struct runs *runs)
 {
-    return runs_have_surplus(runs) ? discard(runs, any_dirty(runs), SURPLUS_STEP) : 0;
+    enum { MOST_TRIES = 4 };
+    struct free_run *run = runs_have_surplus(runs) ? longest_dirty(runs) : NULL;
+    for (int tries = 0; run && tries < MOST_TRIES; tries++) {
+        struct free_run *next = dirty_after(runs, run);
+        size_t granules = discard(runs, run, SURPLUS_STEP);
+        if (granules > 0)
+            return granules;
+        run = next;
+    }
+    return 0;
+}
+
+/* Whole, or what can be in steps. */
+static size_t discard_all(struct runs *runs, struct free_run *run)
+{
+    size_t granules = discard(runs, run, SIZE_MAX), step = granules == 0;
+    while (step > 0) {
+        step = run->dirty > 0 ? discard(runs, run, SURPLUS_STEP) : 0;
+        granules += step;
+    }
+    return granules;
 }
 
 size_t runs_trim(struct runs *runs)
 {
-    size_t granules = 0, more;
-    while (runs->dirty_granules > 0 && (more = discard(runs, any_dirty(runs), SIZE_MAX)) > 0)
-        granules += more;
+    size_t granules = 0;
+    for (struct free_run *run = longest_dirty(runs), *next; run; run = next) {
+        next = dirty_after(runs, run);
+        granules += discard_all(runs, run);
+    }
     return granules * GRANULE_BYTES;
 }
 

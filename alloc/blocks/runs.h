@@ -97,7 +97,7 @@ bool runs_give_tail(struct runs *runs, char *start, size_t granules);
 bool runs_have_surplus(struct runs *runs);
 
 /* Gives contents beyond the bound back to the kernel, a step at most; returns the granules looked
- * at. 0: there is no surplus, or the kernel refuses. */
+ * at. 0: there is no surplus, or the kernel refuses what was tried. */
 size_t runs_give_back_some(struct runs *runs);
 
 /* Gives the contents of all free runs back to the kernel; returns bytes. */

@@ -350,6 +350,7 @@ void blocks_flush_thread(void)
         return;
     begin_slow_path(thread_heap);
     flush_local_free(thread_heap);
+    rebin_queued(thread_heap);
     rebin_all_after_sweep(thread_heap);
     end_slow_path(thread_heap);
 }

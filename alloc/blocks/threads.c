@@ -173,12 +173,27 @@ static void forward_queues_of_exited(void)
         rebin_queued(heap);
 }
 
-static struct slab *take_abandoned(unsigned class_index)
+static void rebin_all_abandoned(void)
 {
-    struct abandoned_bin *bin = &blocks_heap.abandoned[class_index];
     forward_queues_of_exited();
     rebin_abandoned_queued();
     rebin_abandoned_after_sweep();
+}
+
+void free_empty_abandoned(void)
+{
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return;
+    }
+    rebin_all_abandoned();
+    lock_release(&blocks_heap.lock);
+}
+
+static struct slab *take_abandoned(unsigned class_index)
+{
+    struct abandoned_bin *bin = &blocks_heap.abandoned[class_index];
+    rebin_all_abandoned();
     struct slab *slab = bin->available;
     if (slab)
         unlink_slab(&bin->available, slab);

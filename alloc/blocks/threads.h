@@ -16,5 +16,8 @@ struct thread_heap *common_heap(void);
 /* A slab without a thread that has a free block, as this thread's. NULL: there is none. No lock
  * held. */
 struct slab *adopt_slab(unsigned class_index, struct thread_heap *heap);
+/* Slabs without a thread all of whose blocks have been freed serve any size from here on. No lock
+ * held. */
+void free_empty_abandoned(void);
 
 #endif

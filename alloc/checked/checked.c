@@ -111,7 +111,9 @@ static void *alloc_aligned_as(size_t alignment, size_t size, unsigned how, const
     if (alignment > CLASS_LARGEST || size >= SMALLEST_LARGE ||
         round_up(size + TRAILER_BYTES, alignment) > CLASS_LARGEST)
         return guarded_alloc(alignment, size, how, site, LARGE_PLAIN);
-    block = blocks_alloc_aligned(alignment, size + TRAILER_BYTES);
+    do
+        block = blocks_alloc_aligned(alignment, size + TRAILER_BYTES);
+    while (!block && guarded_drain());
     return block ? hand_out_found(block, size, how, site) : NULL;
 }
 
@@ -135,16 +137,21 @@ static __attribute__((noinline, cold)) void report_before(const struct freeing *
                   freeing->site);
 }
 
-/* What is not as it should be. A block that was only freed wrongly keeps its trailer; of any other
- * the trailer is made anew, for what follows where reports end nothing. */
+/* What is not as it should be. A block that another thread has begun to free looks live but for its
+ * trailer. A block that was only freed wrongly keeps its trailer; of one that was overwritten it is
+ * made anew, for what follows where reports end nothing. */
 static __attribute__((noinline, cold)) uint64_t report_at_free(const struct freeing *freeing,
                                                                size_t slot_bytes)
 {
     const char *block = freeing->block;
     uint64_t decoded = trailer_decode(block, trailer_load(block, slot_bytes));
     size_t slack = trailer_slack(decoded);
-    if (!trailer_is_valid(decoded) || trailer_is_dead(decoded) ||
-        slack > slot_bytes - TRAILER_BYTES ||
+    if (trailer_is_valid(decoded) && trailer_is_dead(decoded)) {
+        struct block_facts facts = slot_facts(block, slot_bytes, decoded);
+        report_misuse(REPORT_FATAL, freeing->function, block, "freed twice", &facts, freeing->site);
+        return decoded;
+    }
+    if (!trailer_is_valid(decoded) || slack > slot_bytes - TRAILER_BYTES ||
         !slack_is_whole(block + slot_bytes - TRAILER_BYTES - slack, slack)) {
         report_overwritten(freeing->function, block, slot_bytes, freeing->site);
         return 0;
@@ -178,8 +185,9 @@ static inline __attribute__((always_inline)) void end_block(const struct freeing
         decoded = report_at_free(freeing, slot_bytes);
     if (__builtin_expect(!is_whole_before(block, slot_bytes), 0))
         report_before(freeing, slot_bytes);
-    fill_slot(block, slot_bytes);
     trailer_store(block, slot_bytes, trailer_dead(decoded, site_of(freeing->site)));
+    atomic_signal_fence(memory_order_seq_cst); /* [trailer before contents] */
+    fill_slot(block, slot_bytes);
 }
 
 static void free_zero_size(const struct freeing *freeing)
@@ -240,21 +248,35 @@ static void checked_free(void *block)
 
 /* Resizing. */
 
-static bool resize_slot(char *block, struct slab *slab, size_t size)
+/* size: it has room in the slot. */
+static void set_slot_size(char *block, const struct slab *slab, size_t size)
+{
+    size_t slack = slab->block_bytes - TRAILER_BYTES - size;
+    uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
+    fill_slack(block + size, slack); /* [trailer before contents] */
+    trailer_store(block, slab->block_bytes,
+                  trailer_live(slack, trailer_site(decoded), trailer_detail(decoded)));
+}
+
+static bool resize_slot(char *block, const struct slab *slab, size_t size)
 {
     size_t room = slab->block_bytes - TRAILER_BYTES;
     uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
-    size_t slack = room - size;
     bool fits = size <= room &&
                 (size > room / 2 || size_class_of(size + TRAILER_BYTES) == slab->class_index);
-    if (!fits && slack != trailer_slack(decoded))
+    if (!fits && room - size != trailer_slack(decoded))
         return false;
-    uint64_t live = trailer_live(slack, trailer_site(decoded), trailer_detail(decoded));
-    if (slack < trailer_slack(decoded)) /* [trailer before contents] */
-        trailer_store(block, slab->block_bytes, live);
-    fill_slack(block + size, slack);
-    trailer_store(block, slab->block_bytes, live);
+    set_slot_size(block, slab, size);
     return true;
+}
+
+/* Where there is no memory to move a block that shrinks. */
+static void shrink_in_place(char *block, struct slab *slab, size_t size)
+{
+    if (slab_is_large(slab))
+        guarded_shrink(slab, size);
+    else
+        set_slot_size(block, slab, size);
 }
 
 /* The block of a pointer that was handed to realloc. False: it is none, which was reported. */
@@ -322,6 +344,10 @@ static void *checked_resize(void *block, size_t size)
         return block;
     void *moved =
         move(&freeing, facts.bytes, size, large && size > facts.bytes && size >= SMALLEST_LARGE);
+    if (!moved && size < facts.bytes) {
+        shrink_in_place(block, slab, size);
+        return block;
+    }
     if (!moved)
         return NULL;
     /* What was reported of the operator once is not said again. */

@@ -28,26 +28,28 @@
  *
  *     own slab
  *       live bit cleared     neither live nor waiting
- *       block filled         its trailer still says live        [trailer before contents]
- *       trailer: dead        neither live nor waiting           [always a trailer]
+ *       trailer: dead        the same                           [always a trailer]
+ *       block filled         the same                           [trailer before contents]
  *       place in `delay`     waits; the block that had the place is in a register
  *       that one's free bit  free                               [single instruction]
  *     another thread's slab
- *       block filled         live, by its live bit and its trailer
  *       trailer: dead        not live by its trailer            [always a trailer]
+ *       block filled         the same                           [trailer before contents]
  *       remote bit           freed                              [remote until free]
  *
  * The child loses a slot that is neither live, nor waiting, nor free: it is not handed out again.
- * Of a live slot that the other thread was filling the child has the block, partly overwritten.
  *
  * [always a trailer]
  *     The word at a slot's end is zero or a trailer, from the making of the slab on
  *     (clear_trailers), whatever the slot is. Any thread may decode any slot's at any time; between
  *     two trailers there is one store.
  * [trailer before contents]
- *     A slot's trailer says live before the program gets the block, and ceases to say live after
- *     the block was filled. So who finds a dead trailer, then a fill that is not whole, then the
- *     same trailer again, has found a write after free.
+ *     While a slot's trailer says live its slack is whole: malloc and realloc fill the slack, then
+ *     store the trailer; free stores the dead trailer, then fills the block. While its trailer
+ *     says dead the fill is whole, if the slot is free or its block waits: free has filled it
+ *     before, and malloc takes the slot before it writes to it. So who finds a dead trailer, then
+ *     a fill that is not whole, then the slot at rest and the same trailer again, has found a
+ *     write after free.
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_CHECKED_H
 #define ALLOTROPE_ALLOC_CHECKED_CHECKED_H

@@ -46,6 +46,15 @@ static void empty(struct delay *delay)
     memset(delay->blocks, 0, sizeof delay->blocks);
 }
 
+bool delay_holds(const void *block)
+{
+    for (struct delay *each = atomic_load(&all); each; each = each->next)
+        for (size_t i = 0; i < DELAYED; i++)
+            if (__atomic_load_n(&each->blocks[i], __ATOMIC_ACQUIRE) == block)
+                return true;
+    return false;
+}
+
 void delay_thread_exit(void)
 {
     if (thread_heap->delay)

@@ -37,6 +37,9 @@ void delay_thread_exit(void);
 /* So do those of the threads that the child does not have. Before their slabs are abandoned. */
 void delay_fork_child(void);
 
+/* Whether a block waits, in whichever thread. Any thread. */
+bool delay_holds(const void *block);
+
 /* 24 bits that a thread's next allocation depends on. Zero before the thread's first free. */
 static inline unsigned delay_random(void)
 {
@@ -52,7 +55,7 @@ static inline void delay_free(struct bin *bin, void *block)
     if (thread_heap->delay) {
         void **place = &thread_heap->delay->blocks[delay_random() % DELAYED];
         void *evicted = *place;
-        *place = block;
+        __atomic_store_n(place, block, __ATOMIC_RELEASE);
         block = evicted;
     }
     if (!block)

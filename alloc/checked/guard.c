@@ -117,7 +117,7 @@ static void *resize_guarded(void *block, size_t size)
         return block;
     void *moved = guard_alloc(size);
     if (!moved)
-        return NULL;
+        return size < old_size ? block : NULL;
     memcpy(moved, block, old_size < size ? old_size : size);
     pool_free(block, "realloc");
     return moved;

@@ -17,6 +17,9 @@
  *
  * Who writes these words: who allocates the block; who resizes it, of the size; who frees it.
  *
+ * [entered last]         The second word is zero until the block is whole, its guards and its slack
+ *                        included. So a handler that interrupts malloc and ends the process does
+ *                        not look at it.
  * [one ends a block]     The dead bit is set by an atomic instruction that tells what it was. Of
  *                        two threads that free a block one goes on, the other reports it. Only the
  *                        one that goes on writes the free's site.
@@ -70,32 +73,28 @@ static size_t size_of(const struct slab *slab)
 }
 
 /* Where what the program may not touch begins. */
-static char *end_of(const struct slab *slab)
+static char *end_of(const struct slab *slab, bool guarded)
 {
-    return slab->base + slab->block_bytes - (is_guarded(slab) ? PAGE_BYTES : 0);
+    return slab->base + slab->block_bytes - (guarded ? PAGE_BYTES : 0);
 }
 
-static size_t lead_of(const struct slab *slab)
+static size_t lead_of(const struct slab *slab, const char *block, bool guarded)
 {
-    size_t lead = (size_t)(start_of(slab) - slab->base) - (is_guarded(slab) ? PAGE_BYTES : 0);
+    size_t lead = (size_t)(block - slab->base) - (guarded ? PAGE_BYTES : 0);
     return lead < LEAD_CHECKED ? lead : LEAD_CHECKED;
 }
 
-static void fill_round(struct slab *slab)
-{
-    char *start = start_of(slab);
-    memset(start - lead_of(slab), SLACK_BYTE, lead_of(slab));
-    fill_slack(start + size_of(slab), (size_t)(end_of(slab) - start) - size_of(slab));
-}
-
-static void enter(struct slab *slab, const char *block, size_t size, bool guarded, unsigned how,
+/* The state comes last: [entered last]. */
+static void enter(struct slab *slab, char *block, size_t size, bool guarded, unsigned how,
                   const void *site)
 {
+    size_t lead = lead_of(slab, block, guarded);
+    memset(block - lead, SLACK_BYTE, lead);
+    fill_slack(block + size, (size_t)(end_of(slab, guarded) - block) - size);
     slab->words[0].mark = size;
     uint64_t state = (uint64_t)(block - slab->base) | guarded |
                      (uint64_t)site_of(site) << SITE_SHIFT | (uint64_t)how << HOW_SHIFT;
     __atomic_store_n(&slab->words[0].retired, state, __ATOMIC_RELEASE);
-    fill_round(slab);
 }
 
 void *guarded_enter_found(struct slab *slab, size_t size, unsigned how, const void *site)
@@ -119,8 +118,7 @@ static bool guard_both(const struct slab *slab)
         return false;
     if (pages_guard(behind, (size_t)(slab->base + bytes_of(slab) - behind)))
         return true;
-    pages_unguard(slab->base, PAGE_BYTES);
-    return false;
+    return !pages_unguard(slab->base, PAGE_BYTES); /* one guard, where it cannot go again */
 }
 
 void *guarded_alloc(size_t alignment, size_t size, unsigned how, const void *site,
@@ -128,7 +126,7 @@ void *guarded_alloc(size_t alignment, size_t size, unsigned how, const void *sit
 {
     size_t room = wish == LARGE_TO_GROW ? size / 8 : 0;
     size_t around = 2 * PAGE_BYTES + (alignment > PAGE_BYTES ? 2 * alignment : PAGE_BYTES);
-    if (size > (size_t)PTRDIFF_MAX / 2 || alignment > (size_t)PTRDIFF_MAX / 4)
+    if (size > (size_t)PTRDIFF_MAX / 2 || alignment > OFFSET_BITS / 4)
         return refuse_memory();
     size_t bytes = PAGE_BYTES + round_up(size + room, 16) + PAGE_BYTES;
     if (alignment > BLOCK_ALIGNMENT)
@@ -168,25 +166,29 @@ struct block_facts guarded_facts(struct slab *slab)
 
 void guarded_look(struct slab *slab, const char *function)
 {
+    uint64_t state = state_of(slab);
+    bool guarded = is_guarded(slab);
     char *start = start_of(slab);
-    size_t lead = lead_of(slab);
+    size_t lead = lead_of(slab, start, guarded);
     struct block_facts facts = guarded_facts(slab);
-    if (state_of(slab) & DEAD)
+    if (state == 0 || (state & DEAD)) /* [entered last] */
         return;
     for (size_t i = 1; i <= lead; i++)
         if (start[-(ptrdiff_t)i] != (char)SLACK_BYTE) {
             report_misuse(REPORT_FATAL, function, start, "written before its start", &facts, NULL);
             return;
         }
-    if (!slack_is_whole(start + facts.bytes, (size_t)(end_of(slab) - start) - facts.bytes))
+    if (!slack_is_whole(start + facts.bytes, (size_t)(end_of(slab, guarded) - start) - facts.bytes))
         report_misuse(REPORT_FATAL, function, start, "written behind its end", &facts, NULL);
 }
 
-/* For the thread that has the dead block: [waits in one place]. */
+/* For the thread that has the dead block: [waits in one place]. Where the kernel does not give the
+ * access back (max_map_count) nobody could use the memory: the block stays dead for good. */
 static void give_back(struct slab *slab)
 {
     if (is_guarded(slab)) {
-        pages_unguard(slab->base, bytes_of(slab));
+        if (!pages_unguard(slab->base, bytes_of(slab)))
+            return;
         slab->words[0].retired &= ~UINT64_C(1);
     }
     large_block_free(slab, slab->base);
@@ -254,12 +256,27 @@ void guarded_free(struct slab *slab, const struct freeing *freeing)
     wait_or_give_back(slab);
 }
 
+static size_t room_of(const struct slab *slab)
+{
+    return (size_t)(end_of(slab, is_guarded(slab)) - start_of(slab));
+}
+
+/* Whoever looks finds this slack or the one before, both whole. */
+static void set_size(struct slab *slab, size_t size)
+{
+    fill_slack(start_of(slab) + size, room_of(slab) - size);
+    slab->words[0].mark = size;
+}
+
 bool guarded_resize_in_place(struct slab *slab, size_t size)
 {
-    char *start = start_of(slab);
-    if (size > (size_t)(end_of(slab) - start) || size < size_of(slab) / 2)
+    if (size > room_of(slab) || size < size_of(slab) / 2)
         return false;
-    slab->words[0].mark = size;
-    fill_slack(start + size, (size_t)(end_of(slab) - start) - size);
+    set_size(slab, size);
     return true;
+}
+
+void guarded_shrink(struct slab *slab, size_t size)
+{
+    set_size(slab, size);
 }

@@ -26,6 +26,8 @@ bool guarded_is_live(struct slab *slab, const void *address);
 struct block_facts guarded_facts(struct slab *slab);
 /* Another size where the block is. False: it must move. */
 bool guarded_resize_in_place(struct slab *slab, size_t size);
+/* However small: for where there is no memory to move the block. */
+void guarded_shrink(struct slab *slab, size_t size);
 
 /* Freed blocks that wait go back to the heap. False: there was none. */
 bool guarded_drain(void);

@@ -153,6 +153,7 @@ void *pool_alloc(size_t alignment, size_t size, uint64_t random)
     }
     char *block = place(page, alignment, size, random);
     memset(page, BESIDE_BYTE, (size_t)(block - page));
+    memset(block, 0, size); /* of a locked page the guard has not taken the contents */
     memset(block + size, BESIDE_BYTE, (size_t)(page + PAGE_BYTES - block) - size);
     slot->block = block;
     slot->bytes = size;

@@ -2,13 +2,15 @@
  *
  * sweep.c: see sweep.h.
  *
- * Other threads may allocate and free while a sweep looks. What it finds wrong it looks at again:
- * if the trailer, or the live bit, is another one by then, somebody has been at work there. See
- * [trailer before contents], checked.h.
+ * Other threads may allocate and free while a sweep looks, or stand anywhere in malloc and free.
+ * What it finds wrong it looks at again: if the trailer, or the live bit, is another one by then,
+ * or a dead block neither free nor waiting, somebody is at work there. See [trailer before
+ * contents], checked.h.
  */
 #include "alloc/checked/sweep.h"
 
 #include "alloc/blocks/lookup.h"
+#include "alloc/checked/delay.h"
 #include "alloc/checked/guarded.h"
 #include "alloc/checked/zero_size.h"
 
@@ -98,16 +100,35 @@ static void look_at_live(struct slab *slab, size_t index, uint64_t decoded)
     size_t room = slab->block_bytes - TRAILER_BYTES, slack = trailer_slack(decoded);
     if (slack > room || slack_is_whole(block + room - slack, slack))
         return;
+    atomic_thread_fence(memory_order_acquire);
     uint64_t again = trailer_decode(block, trailer_load(block, slab->block_bytes));
     if (again == decoded && block_is_live(slab, index))
         report_overwritten("exit", block, slab->block_bytes, NULL);
 }
 
+/* Whether a dead block is free, or waits. If it is neither it is on its way from the program, or
+ * back to it. */
+static bool is_at_rest(const struct slab *slab, size_t index)
+{
+    return !(slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) ||
+           delay_holds(slab_block(slab, index));
+}
+
+static bool is_written(const struct slab *slab, size_t index, uint64_t word)
+{
+    const char *block = slab_block(slab, index);
+    if (fill_is_whole(block, slab->block_bytes))
+        return false;
+    atomic_thread_fence(memory_order_acquire);
+    return is_at_rest(slab, index) && trailer_load(block, slab->block_bytes) == word;
+}
+
+/* Twice: while the first look is taken the block may be handed out and freed again, by the same
+ * code, and so have the same trailer. */
 static void look_at_dead(const struct slab *slab, size_t index, uint64_t word)
 {
-    char *block = slab_block(slab, index);
-    if (!fill_is_whole(block, slab->block_bytes) && trailer_load(block, slab->block_bytes) == word)
-        report_dead_slot("exit", block, slab->block_bytes);
+    if (is_written(slab, index, word) && is_written(slab, index, word))
+        report_dead_slot("exit", slab_block(slab, index), slab->block_bytes);
 }
 
 static void look_at_slab(void *argument, struct slab *slab)

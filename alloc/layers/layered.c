@@ -42,7 +42,8 @@ static struct {
     size_t cache_bytes;
     _Atomic bool refused; /* the kernel gave no memory when it was last asked; a hint */
     struct lock lock;     /* of what follows */
-    unsigned arena_limit, arena_count;
+    unsigned arena_limit;
+    _Atomic unsigned arena_count; /* read without the lock, too */
     struct arena *arenas[MAX_ARENAS];
     struct thread_cache *caches, *unused_caches;
     unsigned orphans; /* of the caches: see layered_fork_child */
@@ -74,7 +75,9 @@ static struct arena *add_arena(void)
     struct arena *arena = metadata_alloc(sizeof *arena);
     if (!arena || !arena_init(arena, heap_policy(), layers.heap_options))
         return NULL;
-    layers.arenas[layers.arena_count++] = arena;
+    unsigned count = layers.arena_count;
+    layers.arenas[count] = arena;
+    layers.arena_count = count + 1; /* last: others look without the lock */
     return arena;
 }
 
@@ -673,13 +676,14 @@ static size_t usable_size_of(struct arena *arena, const void *block)
     return usable;
 }
 
+/* A block that is large enough stays where there is no memory for another. */
 static void *move_to_new_block(void *block, size_t old_usable, size_t size)
 {
     void *moved = layered_alloc(layers.policy, size);
-    if (moved) {
-        memcpy(moved, block, old_usable < size ? old_usable : size);
-        layered_free(layers.policy, block);
-    }
+    if (!moved)
+        return size <= old_usable ? block : NULL;
+    memcpy(moved, block, old_usable < size ? old_usable : size);
+    layered_free(layers.policy, block);
     return moved;
 }
 
@@ -875,7 +879,7 @@ static void count_cached(uint64_t *blocks, uint64_t *bytes)
         for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
             if (cache->is_orphan)
                 cache_bin_recount(&cache->bins[bin]);
-            uint32_t count = cache_bin_count(&cache->bins[bin]);
+            uint32_t count = cache_bin_count_of_other(&cache->bins[bin]);
             count += cache->bins[bin].reserve ? cache->bins[bin].capacity : 0;
             *blocks += count;
             *bytes += count * layers.policy->bin_request(bin);

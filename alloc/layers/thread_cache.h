@@ -47,6 +47,14 @@ static inline uint32_t cache_bin_count(const struct cache_bin *bin)
     return bin->capacity - cache_bin_room(bin);
 }
 
+/* The same of another thread's bin, which may change meanwhile. The counters are read one after the
+ * other, so they may be of different moments: their difference may be anything. */
+static inline uint32_t cache_bin_count_of_other(const struct cache_bin *bin)
+{
+    int32_t count = (int32_t)cache_bin_count(bin);
+    return count < 0 ? 0 : (uint32_t)count < bin->capacity ? (uint32_t)count : bin->capacity;
+}
+
 /* Needs room. */
 static inline void cache_bin_put(struct cache_bin *bin, void *block)
 {

@@ -151,6 +151,12 @@ static bool passes_on(void)
     return pass_through && route_resolve()->allocator == pass_through;
 }
 
+/* Other threads go on between the looks at the one and the other. */
+static size_t without(size_t whole, size_t part)
+{
+    return part < whole ? whole - part : 0;
+}
+
 EXPORT struct mallinfo2 mallinfo2(void)
 {
     struct allocator_statistics statistics;
@@ -159,13 +165,14 @@ EXPORT struct mallinfo2 mallinfo2(void)
     outside_statistics(&statistics);
     size_t mapped = mapped_bytes();
     size_t free_bytes = statistics.heap.free_bytes + statistics.heap.cached_bytes;
-    return (struct mallinfo2){.arena = mapped - statistics.large_bytes,
+    size_t arena = without(mapped, statistics.large_bytes);
+    return (struct mallinfo2){.arena = arena,
                               .ordblks = statistics.heap.free_blocks,
                               .smblks = statistics.heap.cached_blocks,
                               .hblks = statistics.large_blocks,
                               .hblkhd = statistics.large_bytes,
                               .fsmblks = statistics.heap.cached_bytes,
-                              .uordblks = mapped - statistics.large_bytes - free_bytes,
+                              .uordblks = without(arena, free_bytes),
                               .fordblks = free_bytes};
 }
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "vm/pages.h"
@@ -149,6 +150,22 @@ static void test_move_keeps_the_contents(void **state)
         assert_int_equal(target[page * PAGE_BYTES], (char)page);
     assert_true(is_zero(target + SOME_BYTES, SOME_BYTES));
     assert_true(pages_unmap(target, 2 * SOME_BYTES));
+}
+
+static void test_a_place_to_move_to_is_for_what_the_kernel_would_move(void **state)
+{
+    (void)state;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    memset(pages, 1, SOME_BYTES);
+    char *target = pages_reserve_to_move(pages, SOME_BYTES, 2 * SOME_BYTES, PAGE_BYTES);
+    assert_non_null(target);
+    assert_true(pages_unmap(target, 2 * SOME_BYTES));
+    assert_int_equal(madvise(pages + PAGE_BYTES, PAGE_BYTES, MADV_DONTFORK), 0);
+    uint64_t maps = page_calls.mmap;
+    assert_null(pages_reserve_to_move(pages, SOME_BYTES, 2 * SOME_BYTES, PAGE_BYTES));
+    assert_int_equal(page_calls.mmap, maps);
+    assert_int_equal(pages[SOME_BYTES - 1], 1);
+    assert_true(pages_unmap(pages, SOME_BYTES));
 }
 
 static void test_impossible_sizes_are_refused(void **state)
@@ -344,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_resident_counts_over_long_ranges),
         cmocka_unit_test(test_resize_in_place_grows_only_into_free_space),
         cmocka_unit_test(test_move_keeps_the_contents),
+        cmocka_unit_test(test_a_place_to_move_to_is_for_what_the_kernel_would_move),
         cmocka_unit_test(test_impossible_sizes_are_refused),
         cmocka_unit_test(test_errno_is_left_alone),
         cmocka_unit_test(test_no_mapping_crosses_a_multiple_of_4_gib),

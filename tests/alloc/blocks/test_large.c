@@ -212,6 +212,23 @@ static void test_a_block_that_will_grow_moves_its_pages_and_not_its_bytes(void *
     blocks_free(moved);
 }
 
+/* It would take tables for the owners of all those addresses, too. */
+static void test_a_block_does_not_move_to_memory_that_cannot_be_had(void **state)
+{
+    (void)state;
+    const size_t too_large = (size_t)1 << 42;
+    char *block = blocks_alloc(mapping_from);
+    uint64_t maps = page_calls.mmap, moves = page_calls.mremap;
+    void *resized = large_block_resize(slab_at(block), too_large);
+    maps = page_calls.mmap - maps;
+    moves = page_calls.mremap - moves;
+    blocks_free(resized ? resized : block);
+    if (resized)
+        skip(); /* this kernel promises whatever is asked for */
+    assert_in_range(maps, 0, 100);
+    assert_int_equal(moves, 2); /* tries to grow in place */
+}
+
 static void test_a_mapping_shrinks_in_place_to_half_and_is_copied_below(void **state)
 {
     (void)state;
@@ -289,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_a_run_grows_over_free_granules_and_not_over_a_neighbour),
         cmocka_unit_test(test_a_run_that_shrinks_leaves_its_tail_to_others),
         cmocka_unit_test(test_a_block_that_will_grow_moves_its_pages_and_not_its_bytes),
+        cmocka_unit_test(test_a_block_does_not_move_to_memory_that_cannot_be_had),
         cmocka_unit_test(test_a_mapping_shrinks_in_place_to_half_and_is_copied_below),
         cmocka_unit_test(test_an_alignment_above_a_granule_is_a_mappings),
         cmocka_unit_test(test_sizes_that_cannot_be_are_refused),

@@ -303,6 +303,39 @@ static void test_contents_that_the_kernel_does_not_take_stay_dirty(void **state)
     assert_child_succeeds(refuse_advice, NULL);
 }
 
+/* A program may free a block of which a page is still locked. */
+static void lock_one_page(void *trims)
+{
+    char *large = take_and_fill(100);
+    take(1);
+    char *other = take_and_fill(3);
+    take(1);
+    give(large, 100);
+    give(other, 3);
+    runs.decay.least = 0;
+    pass_seconds(100);
+    if (syscall(SYS_mlock, large + bytes_of(40), PAGE_BYTES) != 0)
+        exit(0);
+    if (trims)
+        runs_trim(&runs);
+    else
+        while (runs_give_back_some(&runs) > 0)
+            ;
+    require(runs.dirty_granules <= 2 * SURPLUS_STEP);
+    require(is_zero(other, bytes_of(3)));
+    require(is_zero(large, bytes_of(40 - SURPLUS_STEP)));
+    require(is_zero(large + bytes_of(41 + SURPLUS_STEP), bytes_of(59 - SURPLUS_STEP)));
+    require(large[bytes_of(40)] == 1);
+    require(runs_are_valid(&runs));
+}
+
+static void test_a_locked_page_keeps_no_more_than_is_round_it(void **state)
+{
+    (void)state;
+    assert_child_succeeds(lock_one_page, NULL);
+    assert_child_succeeds(lock_one_page, &runs);
+}
+
 static void test_a_run_grows_into_free_granules_right_behind_it(void **state)
 {
     (void)state;
@@ -515,6 +548,7 @@ int main(void)
         TEST(test_of_a_heap_of_any_size_that_is_freed_at_once_at_most_32_mib_stay),
         TEST(test_a_run_may_span_what_is_dirty_and_what_is_not),
         TEST(test_contents_that_the_kernel_does_not_take_stay_dirty),
+        TEST(test_a_locked_page_keeps_no_more_than_is_round_it),
         TEST(test_a_run_grows_into_free_granules_right_behind_it),
         TEST(test_the_tail_of_a_run_is_given_back),
         TEST(test_trim_gives_the_contents_of_all_free_runs_back),

@@ -152,6 +152,60 @@ static void test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found(void **s
     assert_int_equal(free_in(slab), slab->capacity - 1);
 }
 
+static void free_all_work(void)
+{
+    for (size_t i = 0; i < work.count; i++)
+        blocks_free(work.blocks[i]);
+}
+
+static void test_trim_gives_back_what_a_thread_that_is_gone_had(void **state)
+{
+    (void)state;
+    do_work(3500, 200, 200);
+    free_all_work();
+    assert_in_range(slabs_of(3500), 10, 20);
+    blocks_trim();
+    assert_int_equal(slabs_of(3500), 0);
+}
+
+static void *free_all_and_exit(void *unused)
+{
+    free_all_work();
+    blocks_thread_exit();
+    return unused;
+}
+
+static void test_trim_gives_back_what_other_threads_have_freed(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    work.count = 200;
+    for (size_t i = 0; i < work.count; i++)
+        work.blocks[i] = blocks_alloc(5000);
+    assert_int_equal(pthread_create(&thread, NULL, free_all_and_exit, NULL), 0);
+    pthread_join(thread, NULL);
+    assert_in_range(slabs_of(5000), 4, 10);
+    blocks_trim();
+    assert_int_equal(slabs_of(5000), 1); /* the current one */
+}
+
+static void take_what_a_thread_had(void *unused)
+{
+    (void)unused;
+    blocks_heap.runs.area.held = true; /* the kernel gives no more */
+    free_all_work();
+    require(blocks_heap.runs.free_granules < 64);
+    require(blocks_alloc(64 * GRANULE_BYTES) != NULL);
+}
+
+static void test_a_large_block_gets_what_a_thread_that_is_gone_had(void **state)
+{
+    (void)state;
+    do_work(6000, MOST_BLOCKS / 2, MOST_BLOCKS / 2);
+    assert_child_succeeds(take_what_a_thread_had, NULL);
+    free_all_work();
+}
+
 static void test_thread_heaps_are_used_again(void **state)
 {
     (void)state;
@@ -317,6 +371,9 @@ int main(void)
         cmocka_unit_test(test_a_full_abandoned_slab_serves_when_a_block_of_it_is_freed),
         cmocka_unit_test(test_the_last_free_of_an_abandoned_slab_gives_it_back),
         cmocka_unit_test(test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found),
+        cmocka_unit_test(test_trim_gives_back_what_a_thread_that_is_gone_had),
+        cmocka_unit_test(test_trim_gives_back_what_other_threads_have_freed),
+        cmocka_unit_test(test_a_large_block_gets_what_a_thread_that_is_gone_had),
         cmocka_unit_test(test_thread_heaps_are_used_again),
         cmocka_unit_test(test_an_exit_during_a_fork_is_made_up_for_in_the_parent),
         cmocka_unit_test(test_the_child_of_a_fork_adopts_what_the_others_had),

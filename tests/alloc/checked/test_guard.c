@@ -234,6 +234,29 @@ static void test_a_walk_meets_sampled_and_plain_blocks(void **state)
     blocks_free(plain);
 }
 
+static void shrink_without_memory(void *unused)
+{
+    (void)unused;
+    sample_one_in(1);
+    char *block = guard_alloc(3000);
+    require(pool_holds(block));
+    block[9] = 1;
+    sample_none();
+    blocks_heap.runs.area.held = true;
+    while (blocks_alloc(10))
+        ;
+    require(!guard_resize(block, 3001 + MOST_LIVE * PAGE_BYTES));
+    require(guard_resize(block, 10) == block);
+    require(block[9] == 1);
+    pool_free(block, "free");
+}
+
+static void test_a_sampled_block_stays_where_there_is_no_memory_for_a_smaller_one(void **state)
+{
+    (void)state;
+    assert_child_succeeds(shrink_without_memory, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_a_sampled_block_moves_at_each_change_of_its_size),
         cmocka_unit_test(test_a_plain_block_is_sampled_when_it_grows_and_not_when_it_shrinks),
         cmocka_unit_test(test_a_sample_that_a_shrinking_block_does_not_take_is_the_next_blocks),
+        cmocka_unit_test(test_a_sampled_block_stays_where_there_is_no_memory_for_a_smaller_one),
         cmocka_unit_test(test_a_walk_meets_sampled_and_plain_blocks),
     };
     return cmocka_run_group_tests_name("sampled blocks", tests, start, NULL);

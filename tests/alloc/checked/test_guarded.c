@@ -5,7 +5,14 @@
  */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/mman.h>
+#include <linux/seccomp.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "alloc/blocks/lookup.h"
 #include "alloc/checked/guarded.h"
@@ -291,6 +298,66 @@ static void test_in_a_sandbox_blocks_have_no_guards_and_do_not_wait(void **state
     assert_child_succeeds(alloc_in_sandbox, NULL);
 }
 
+/* From now on the call fails where its argument, counted from 0, has one of the bits. */
+static void refuse(unsigned call, unsigned argument, unsigned bits, unsigned error)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                 (unsigned)offsetof(struct seccomp_data, args) + argument * 8),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(CHILD_CANNOT_TELL);
+}
+
+/* Without marks in the page table, and then without a mapping to split one for protections. */
+static void drain_without_mappings(void *unused)
+{
+    char *waits = take(BYTES);
+    (void)unused;
+    guarded_drain();
+    refuse(SYS_madvise, 2, ADVICE_GUARD_INSTALL & ADVICE_GUARD_REMOVE & ~0xFU, EINVAL);
+    give(waits);
+    require(waiting() == 1);
+    refuse(SYS_mprotect, 1, ~0U, ENOMEM);
+    refuse(SYS_mmap, 3, MAP_FIXED, ENOMEM);
+    guarded_drain();
+    require(waiting() == 0);
+    use_plain_blocks();
+    require(blocks_is_valid());
+}
+
+/* The guard behind the block is refused, and that the one before it goes again. */
+static void alloc_with_one_guard(void *unused)
+{
+    (void)unused;
+    const struct slab *slab = slab_at(take(BYTES));
+    size_t behind = slab->granules * GRANULE_BYTES - slab->block_bytes + PAGE_BYTES;
+    refuse(SYS_madvise, 2, ADVICE_GUARD_INSTALL & ADVICE_GUARD_REMOVE & ~0xFU, EINVAL);
+    refuse(SYS_mprotect, 1, (unsigned)behind & ~(unsigned)PAGE_BYTES, ENOMEM);
+    refuse(SYS_mprotect, 2, PROT_READ, ENOMEM);
+    refuse(SYS_mmap, 3, MAP_FIXED, ENOMEM);
+    char *block = take(BYTES);
+    memset(block, 1, BYTES);
+    give(block);
+    guarded_drain();
+    use_plain_blocks();
+    require(blocks_is_valid());
+}
+
+static void test_memory_that_stays_without_access_serves_nobody(void **state)
+{
+    (void)state;
+    assert_child_succeeds(drain_without_mappings, NULL);
+    assert_child_succeeds(alloc_with_one_guard, NULL);
+}
+
 static void test_blocks_agree_with_a_table_of_sizes_and_contents(void **state)
 {
     (void)state;
@@ -348,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_freed_blocks_have_no_access_until_eight_others_were_freed),
         cmocka_unit_test(test_a_very_large_block_does_not_wait),
         cmocka_unit_test(test_in_a_sandbox_blocks_have_no_guards_and_do_not_wait),
+        cmocka_unit_test(test_memory_that_stays_without_access_serves_nobody),
         cmocka_unit_test(test_blocks_agree_with_a_table_of_sizes_and_contents),
     };
     return cmocka_run_group_tests_name("guarded blocks", tests, start, NULL);

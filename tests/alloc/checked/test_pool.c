@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "alloc/checked/pool.h"
 #include "alloc/checked/report.h"
@@ -37,6 +38,26 @@ static void test_a_block_ends_or_begins_its_page(void **state)
         memset(block, 1, 40);
         pool_free(block, "free");
     }
+}
+
+/* The kernel takes no contents of pages that are locked. */
+static void use_locked_pages(void *unused)
+{
+    (void)unused;
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        _exit(CHILD_CANNOT_TELL);
+    for (int i = 0; i < 2 * SLOTS; i++) {
+        char *block = pool_alloc(16, 1000, 1);
+        require(block && is_zero(block, 1000));
+        memset(block, 'A', 1000);
+        pool_free(block, "free");
+    }
+}
+
+static void test_a_block_in_locked_memory_is_zero_too(void **state)
+{
+    (void)state;
+    assert_child_succeeds(use_locked_pages, NULL);
 }
 
 static void test_what_does_not_fit_is_refused(void **state)
@@ -231,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_block_ends_or_begins_its_page),
+        cmocka_unit_test(test_a_block_in_locked_memory_is_zero_too),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_live_blocks_are_bounded),
         cmocka_unit_test(test_the_longest_freed_page_is_used_next),

@@ -232,6 +232,23 @@ static void resize_inside(void *block)
     large_resize(record, (char *)block + PAGE_BYTES, 1);
 }
 
+/* It would take tables for the owners of all those addresses, too. */
+static void test_a_block_does_not_move_to_memory_that_cannot_be_had(void **state)
+{
+    (void)state;
+    const size_t too_large = (size_t)1 << 42;
+    char *block = large_alloc(16, MIB, false);
+    uint64_t maps = page_calls.mmap, moves = page_calls.mremap;
+    void *resized = resize(block, too_large);
+    maps = page_calls.mmap - maps;
+    moves = page_calls.mremap - moves;
+    give(resized ? resized : block);
+    if (resized)
+        skip(); /* this kernel promises whatever is asked for */
+    assert_in_range(maps, 0, 100);
+    assert_int_equal(moves, 2); /* tries to grow in place */
+}
+
 static void test_a_pointer_into_a_block_is_refused(void **state)
 {
     (void)state;
@@ -416,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_no_bytes_are_a_page_and_impossible_sizes_are_refused),
         cmocka_unit_test(test_resizing_keeps_contents_map_and_account),
         cmocka_unit_test(test_a_block_moves_when_its_way_is_barred),
+        cmocka_unit_test(test_a_block_does_not_move_to_memory_that_cannot_be_had),
         cmocka_unit_test(test_a_pointer_into_a_block_is_refused),
         cmocka_unit_test(test_agrees_with_a_model),
         cmocka_unit_test(test_a_block_that_cannot_be_unmapped_is_parked_and_used_again),

@@ -6,11 +6,13 @@
 #include "tests/unit/allocator_unit.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "alloc/presets/historic.h"
 #include "alloc/layers/layered.h"
+#include "tests/unit/single_step.h"
 #include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/pages.h"
@@ -145,6 +147,61 @@ static void test_thread_and_depot_keep_no_more_than_the_option_says(void **state
         assert_child_succeeds(cache_at_most, (void *)&most[i]);
 }
 
+static volatile bool is_starting;
+
+static void end_of_start(void)
+{
+    is_starting = false;
+}
+
+static void count_block(void *count, const struct block_info *info)
+{
+    *(size_t *)count += info->state == BLOCK_LIVE;
+}
+
+/* As another thread that walks, or looks for free blocks in all arenas, finds them here. */
+static void walk_at_step(int number)
+{
+    size_t blocks = 0;
+    (void)number;
+    if (!is_starting)
+        return;
+    heap->walk(count_block, &blocks);
+    require(blocks == 1);
+}
+
+static void *start_in_steps(void *unused)
+{
+    step(true);
+    void *block = heap->alloc(100);
+    step(false);
+    require(block != NULL);
+    return unused;
+}
+
+static void add_arenas_in_steps(void *unused)
+{
+    const struct sigaction action = {.sa_handler = walk_at_step};
+    struct allocator_statistics statistics;
+    pthread_t thread;
+    (void)unused;
+    init(2, CACHE_BYTES, LARGE_BYTES);
+    require(heap->alloc(100) && sigaction(SIGTRAP, &action, NULL) == 0);
+    allocator_thread_started = end_of_start;
+    is_starting = true;
+    require(pthread_create(&thread, NULL, start_in_steps, NULL) == 0);
+    pthread_join(thread, NULL);
+    require(!is_starting);
+    heap->statistics(&statistics);
+    require(statistics.arenas == 2);
+}
+
+static void test_an_arena_is_there_before_it_is_counted(void **state)
+{
+    (void)state;
+    assert_child_succeeds(add_arenas_in_steps, NULL);
+}
+
 static void map_from_65536(void *argument)
 {
     struct allocator_statistics statistics;
@@ -164,6 +221,32 @@ static void test_large_blocks_begin_at_the_option(void **state)
 {
     (void)state;
     assert_child_succeeds(map_from_65536, NULL);
+}
+
+static void shrink_without_memory(void *unused)
+{
+    (void)unused;
+    init(1, CACHE_BYTES, LARGE_BYTES);
+    char *block = heap->alloc(60000), *large = heap->alloc(2 * LARGE_BYTES);
+    require(block && large);
+    block[39] = large[39] = 1;
+    limit_address_space(0);
+    for (size_t size = 40000; size >= 40; size /= 10)
+        while (heap->alloc(size))
+            ;
+    require(!heap->resize(block, 70000) && !heap->resize(large, 3 * LARGE_BYTES));
+    require(heap->resize(block, 40) == block && block[39] == 1);
+    require(heap->resize(large, 40) == large && large[39] == 1);
+    heap->free(block);
+    heap->free(large);
+}
+
+static void test_a_block_stays_where_there_is_no_memory_for_a_smaller_one(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(shrink_without_memory, NULL);
 }
 
 /* From here on with this process's own. */
@@ -464,7 +547,9 @@ int main(void)
         cmocka_unit_test(test_arenas_are_made_for_threads_up_to_the_option),
         cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
         cmocka_unit_test(test_the_heap_is_not_asked_again_for_what_suits_a_full_bin),
+        cmocka_unit_test(test_an_arena_is_there_before_it_is_counted),
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
+        cmocka_unit_test(test_a_block_stays_where_there_is_no_memory_for_a_smaller_one),
         cmocka_unit_test(test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked),
         cmocka_unit_test(test_the_block_freed_last_is_taken_first),
         ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),

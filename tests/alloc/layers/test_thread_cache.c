@@ -66,11 +66,32 @@ static void test_a_bin_is_a_stack_of_bounded_height(void **state)
         compare_with_stack(counters[i]);
 }
 
+/* The bin's thread frees and allocates while another reads one counter, then the other. */
+static void test_another_threads_count_is_never_more_than_the_bin_may_hold(void **state)
+{
+    (void)state;
+    static const uint32_t counters[] = {0, 1, INT32_MAX, UINT32_MAX};
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        for (uint32_t later = 0; later < 2 * CAPACITY; later++) {
+            struct cache_bin read_allowed_first = {.allowed = counters[i] + CAPACITY,
+                                                   .frees = counters[i] + later,
+                                                   .capacity = CAPACITY};
+            struct cache_bin read_frees_first = {.allowed = counters[i] + CAPACITY + later,
+                                                 .frees = counters[i],
+                                                 .capacity = CAPACITY};
+            assert_in_range(cache_bin_count_of_other(&read_allowed_first), 0, CAPACITY);
+            assert_in_range(cache_bin_count_of_other(&read_frees_first), 0, CAPACITY);
+            if (later <= CAPACITY)
+                assert_int_equal(cache_bin_count_of_other(&read_allowed_first), later);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_bin_without_capacity_is_empty_and_full),
         cmocka_unit_test(test_a_bin_is_a_stack_of_bounded_height),
+        cmocka_unit_test(test_another_threads_count_is_never_more_than_the_bin_may_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
