@@ -155,13 +155,24 @@ static long copy_out(uintptr_t start, size_t bytes)
     return SYSCALL_4(SYS_pread64, roots.memory_file, roots.buffer, bytes, start);
 }
 
-/* A page that cannot be read holds nothing for the program either: a guard, or behind the end of
- * its file. */
-static void scan_page_through_file(uintptr_t start)
+/* As far as it can be read. */
+static void scan_copied(uintptr_t start, uintptr_t end)
 {
-    long bytes = copy_out(start, PAGE_BYTES);
+    long bytes = copy_out(start, end - start);
     if (!syscall_failed(bytes))
         scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + (uintptr_t)bytes);
+}
+
+/* A page that cannot be read holds nothing for the program either: a guard, or behind the end of
+ * its file. The others are read from their starts, each with what may be the end of a word that
+ * lies across. */
+static void scan_by_pages(uintptr_t start, uintptr_t chunk_end, uintptr_t end)
+{
+    for (uintptr_t page_end; start < chunk_end; start = page_end) {
+        page_end = round_down(start, PAGE_BYTES) + PAGE_BYTES;
+        uintptr_t across = page_end + sizeof(uintptr_t);
+        scan_copied(start, across < end ? across : end);
+    }
 }
 
 static void scan_through_file(uintptr_t start, uintptr_t end)
@@ -170,12 +181,10 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
     while (start < end) {
         size_t bytes = end - start < BUFFER_BYTES ? end - start : BUFFER_BYTES;
         long copied = copy_out(start, bytes);
-        if (copied == (long)bytes) {
+        if (copied == (long)bytes)
             scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + bytes);
-        } else {
-            for (size_t page = 0; page < bytes; page += PAGE_BYTES)
-                scan_page_through_file(start + page);
-        }
+        else
+            scan_by_pages(start, start + bytes, end);
         start +=
             start + bytes < end ? bytes - sizeof(uintptr_t) : bytes; /* a word may lie across */
     }
@@ -376,15 +385,22 @@ static bool is_deleted(const struct mapping *mapping)
            memcmp(mapping->name + mapping->name_length - length, DELETED, length) == 0;
 }
 
+/* Not of a file, or of one that has no name any more. */
+static bool is_shared_memory(const struct mapping *mapping)
+{
+    return mapping_name_begins(mapping, "/dev/shm/") ||
+           mapping_name_begins(mapping, "[anon_shmem:") || is_deleted(mapping);
+}
+
 /* What lies below /dev may be files all the same. What cannot be found there is a device, which
- * must not be read, unless it has been deleted, as files are. */
+ * must not be read. Shared memory is not looked for: the program may have changed its root. */
 static bool is_device(const struct mapping *mapping)
 {
     char name[256];
     struct stat status;
     if (mapping_name_begins(mapping, "/sys/") || mapping_name_begins(mapping, "/proc/"))
         return true;
-    if (!mapping_name_begins(mapping, "/dev/") || is_deleted(mapping))
+    if (!mapping_name_begins(mapping, "/dev/") || is_shared_memory(mapping))
         return false;
     if (mapping->name_length >= sizeof name)
         return true;
@@ -392,12 +408,6 @@ static bool is_device(const struct mapping *mapping)
     name[mapping->name_length] = '\0';
     return syscall_failed(SYSCALL_4(SYS_newfstatat, AT_FDCWD, name, &status, 0)) ||
            !S_ISREG(status.st_mode);
-}
-
-/* Not of a file, or of one that has no name any more. */
-static bool is_shared_memory(const struct mapping *mapping)
-{
-    return mapping_name_begins(mapping, "/dev/shm/") || is_deleted(mapping);
 }
 
 static bool is_secret(const struct mapping *mapping)
@@ -500,17 +510,10 @@ static void keep_buffer(uintptr_t address)
         roots.visitor->kernel_writes(address);
 }
 
-/* The range may be no memory any more, or never have been: so it is read by the kernel. The page
- * that it begins in is read apart, so that the others are read from their starts; a word may lie
- * across. */
+/* The range may be no memory any more, or never have been: so it is read by the kernel. */
 static void scan_asked(uintptr_t start, uintptr_t end)
 {
-    start = round_down(start, sizeof(uint32_t));
-    uintptr_t page = round_up(start, PAGE_BYTES), across = page + sizeof(uintptr_t);
-    if (start < page)
-        scan_through_file(start, across < end ? across : end);
-    if (page < end)
-        scan_through_file(page, end);
+    scan_through_file(round_down(start, sizeof(uint32_t)), end);
 }
 
 /* Words that prove nothing about hidden pointers: the program may have hidden them just so. */

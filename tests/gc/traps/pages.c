@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +20,10 @@
 #include "tests/gc/traps/trap.h"
 
 enum { PAGE = 4096, INSTALL_GUARD = 102 };
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564D41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 
 static struct disguised held;
 static char *volatile memory; /* a root: what is in it is what counts */
@@ -224,6 +229,57 @@ static void deleted_below_dev(void)
     below_dev(true);
 }
 
+/* Shared memory with a name that is not to be found in the root that the program has now. */
+static void other_root(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/dev/shm/trap%d", getpid());
+    int root = open("/", O_RDONLY | O_DIRECTORY), file = open(name, O_RDWR | O_CREAT, 0600);
+    if (root < 0 || file < 0 || ftruncate(file, 4 * PAGE) != 0 || chroot("/usr") != 0) {
+        unlink(name);
+        skip("needs the right to change the root");
+    }
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    put_at(memory + 600);
+    collect();
+    require(fchdir(root) == 0 && chroot(".") == 0 && unlink(name) == 0);
+    require(is_kept(held));
+}
+
+/* Shared memory that has become read-only, by a name that the program has given it. */
+static void named_shared(void)
+{
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    put_at(memory + 600);
+    if (prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, memory, 4 * PAGE, "trap") != 0)
+        skip("this kernel has no names for memory");
+    require(mprotect(memory, 4 * PAGE, PROT_READ) == 0);
+    collect_and_look();
+}
+
+/* A guard in shared memory, which is read page by page then. */
+static void guard_in_shared(size_t guard, size_t place)
+{
+    enum { PAGES = 40 };
+    memory = map(PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    memset(memory, 1, PAGES * PAGE);
+    put_at(memory + place);
+    if (madvise(memory + guard, PAGE, INSTALL_GUARD) != 0)
+        skip("this kernel has no guards in shared memory");
+    collect_and_look();
+}
+
+static void behind_guard_in_shared(void)
+{
+    guard_in_shared(20 * PAGE, 21 * PAGE + 600);
+}
+
+/* Packed, across two pages that can be read. */
+static void packed_by_guard_in_shared(void)
+{
+    guard_in_shared(12 * PAGE, 8 * PAGE - 4);
+}
+
 /* A private mapping of a file that code was written to. */
 static void written_text(void)
 {
@@ -345,6 +401,10 @@ int main(int count, char **arguments)
         {"guard-by-descriptor", guard_by_descriptor},
         {"below-dev", file_below_dev},
         {"below-dev-deleted", deleted_below_dev},
+        {"other-root", other_root},
+        {"named-shared", named_shared},
+        {"behind-guard-in-shared", behind_guard_in_shared},
+        {"packed-by-guard-in-shared", packed_by_guard_in_shared},
         {"written-text", written_text},
         {"file-for-code", file_for_code},
         {"low-mappings", low_mappings},

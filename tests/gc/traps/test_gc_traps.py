@@ -61,9 +61,11 @@ KERNEL = (
     "no-memory unmapped-by-receiver"
 )
 PAGES = (
-    "below-given-stack protection-key user-faults user-faults-signed user-faults-shared "
+    "below-given-stack protection-key "
+    "user-faults user-faults-signed user-faults-shared "
     "guard-in-block guard-in-large guard-by-descriptor "
-    "below-dev below-dev-deleted written-text file-for-code "
+    "below-dev below-dev-deleted other-root named-shared "
+    "behind-guard-in-shared packed-by-guard-in-shared written-text file-for-code "
     "low-mappings truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large "
     "secret other-view system-v"
 )
