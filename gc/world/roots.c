@@ -52,12 +52,15 @@
  * That is so where the mapping is one thread's own stack and nothing else:
  *
  *     - it is the first thread's stack ([stack]), or has a guard below it and the thread's control
- *       block in it
+ *       block in it, above the stack pointer. Behind the control block the kernel may have joined
+ *       another mapping to it, with a coroutine's stack
  *     - just one thread's stack pointer is in it
  *     - that thread is not on its alternate signal stack, which may lie among the frames of the
- *       stack proper
- *     - no thread was given memory for a stack by the program (roots_stacks_are_given), or it is
- *       the first thread's. Below such a stack the program may have data, in the same mapping
+ *       stack proper; and no thread has one of which the kernel does not tell while a handler is on
+ *       it (SS_AUTODISARM)
+ *     - no thread was given memory for a stack by the program, or a stack without a guard
+ *       (roots_stacks_are_given), or it is the first thread's. Below such a stack the program may
+ *       have data, in the same mapping
  *
  * Any other mapping is scanned whole, with dead coroutines and with what the signal has put there.
  */
@@ -96,11 +99,13 @@ static struct {
     struct root_result *result;
 } roots;
 
-static _Atomic bool stacks_are_given, pages_may_fault;
+static _Atomic bool stacks_are_given, first_stack_too, pages_may_fault;
 
-void roots_stacks_are_given(void)
+void roots_stacks_are_given(bool first_too)
 {
     atomic_store_explicit(&stacks_are_given, true, memory_order_relaxed);
+    if (first_too)
+        atomic_store_explicit(&first_stack_too, true, memory_order_relaxed);
 }
 
 void roots_pages_may_fault(void)
@@ -335,8 +340,14 @@ static void note_stack(struct stack_use *use, const struct stopped_thread *threa
     use->lowest = pointer - RED_ZONE;
     if (is_in(thread->frame, mapping) && thread->frame < use->lowest)
         use->lowest = thread->frame;
-    use->is_own =
-        !on_alternate && (is_first_stack(mapping) || is_in(thread->thread_pointer, mapping));
+    bool is_below_control =
+        is_in(thread->thread_pointer, mapping) && pointer < thread->thread_pointer;
+    use->is_own = !on_alternate && (is_first_stack(mapping) || is_below_control);
+}
+
+static bool has_guard(const struct mapping *mapping, const struct mapping *below)
+{
+    return below && below->end == mapping->start && !below->readable && !below->writable;
 }
 
 /* Where the part in use of a stack mapping begins; the mapping's start for all others. */
@@ -351,9 +362,10 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
         if (is_in(thread.stack_pointer, mapping))
             note_stack(&use, &thread, mapping);
     }
-    bool guarded = is_first_stack(mapping) ||
-                   (below && below->end == mapping->start && !below->readable && !below->writable &&
-                    !atomic_load_explicit(&stacks_are_given, memory_order_relaxed));
+    bool guarded = is_first_stack(mapping)
+                       ? !atomic_load_explicit(&first_stack_too, memory_order_relaxed)
+                       : has_guard(mapping, below) &&
+                             !atomic_load_explicit(&stacks_are_given, memory_order_relaxed);
     if (use.threads != 1 || !use.is_own || !guarded || use.lowest < mapping->start)
         return mapping->start;
     return round_down(use.lowest, sizeof(uintptr_t));

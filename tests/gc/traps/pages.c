@@ -88,6 +88,47 @@ static void below_given_stack(void)
     require(pthread_join(thread, NULL) == 0);
 }
 
+/* A stack without a guard, which the kernel joins with what is mapped as a stack right below. */
+static _Atomic uintptr_t stack_start;
+
+static void *wait_without_guard(void *unused)
+{
+    pthread_attr_t attributes;
+    void *start;
+    size_t bytes;
+    require(pthread_getattr_np(pthread_self(), &attributes) == 0 &&
+            pthread_attr_getstack(&attributes, &start, &bytes) == 0);
+    stack_start = (uintptr_t)start;
+    return wait_on_given_stack(unused);
+}
+
+static char *map_below_stack(int pages, int protection)
+{
+    void *wanted = (char *)stack_start - (size_t)pages * PAGE;
+    void *mapping =
+        mmap(wanted, PAGE, protection,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mapping != wanted)
+        skip("something else is below the stack");
+    return mapping;
+}
+
+static void below_stack_without_guard(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    require(pthread_attr_init(&attributes) == 0 &&
+            pthread_attr_setguardsize(&attributes, 0) == 0 &&
+            pthread_create(&thread, &attributes, wait_without_guard, NULL) == 0);
+    while (!ready)
+        sched_yield();
+    put_at(map_below_stack(1, PROT_READ | PROT_WRITE) + 600);
+    map_below_stack(2, PROT_NONE);
+    collect_and_look();
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
+}
+
 /* Pages that this thread may not touch as long as its register of rights says so; the last is in a
  * block. */
 static void protection_key(void)
@@ -392,6 +433,7 @@ int main(int count, char **arguments)
         void (*run)(void);
     } places[] = {
         {"below-given-stack", below_given_stack},
+        {"below-stack-without-guard", below_stack_without_guard},
         {"protection-key", protection_key},
         {"user-faults", user_faults_in_block},
         {"user-faults-signed", user_faults_signed},

@@ -27,7 +27,8 @@ PLACES = (
 )
 THREADS = (
     "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
-    "alternate suspended stack-in-block stopped-in-block alternate-in-block "
+    "stopped-on-alternate-disarmed alternate alternate-disarmed "
+    "suspended stack-in-block stopped-in-block behind-stack alternate-in-block "
     "others-alternate-in-block made-while-stopping starting loaded-storage "
     "coming-and-going clone coroutine main-ends "
     "other-namespace borrowed-memory at-page-start interrupted-at-page-start"
@@ -61,7 +62,7 @@ KERNEL = (
     "no-memory unmapped-by-receiver"
 )
 PAGES = (
-    "below-given-stack protection-key "
+    "below-given-stack below-stack-without-guard protection-key "
     "user-faults user-faults-signed user-faults-shared "
     "guard-in-block guard-in-large guard-by-descriptor "
     "below-dev below-dev-deleted other-root named-shared "

@@ -131,7 +131,7 @@ static void *visit_before_and_after_stacks_are_given(void *unused)
     put_below_the_stack(1);
     require(visit());
     require(is_seen[0] && !is_seen[1]);
-    roots_stacks_are_given();
+    roots_stacks_are_given(false);
     require(visit());
     require(is_seen[0] && is_seen[1]);
     return unused;
