@@ -529,12 +529,12 @@ static void scan_asked(uintptr_t start, uintptr_t end)
 }
 
 /* Words that prove nothing about hidden pointers: the program may have hidden them just so. */
-static void visit_asked(void)
+static bool visit_asked(void)
 {
     if (roots.visitor->next_mapping)
         roots.visitor->next_mapping(true);
     roots.code = false;
-    asked_roots_each(roots.visitor->words, scan_asked);
+    return asked_roots_each(roots.visitor->words, scan_asked);
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
@@ -581,7 +581,7 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
         read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     half_seen_end(read);
     if (read)
-        visit_asked();
+        read = visit_asked();
     if (read && roots.has_rings)
         read = io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
     return read;
