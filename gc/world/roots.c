@@ -440,10 +440,11 @@ static bool holds_no_roots(const struct mapping *mapping)
     return is_kernels(mapping) || is_unwritten_text(mapping);
 }
 
-/* See above. */
-static bool is_untouchable_block(const struct mapping *mapping)
+/* See above. The kernel may have joined pages of a block to the program's own. */
+static bool has_untouchable_block(const struct mapping *mapping)
 {
-    return !process_may_be_touched(mapping) && is_heap_memory(mapping->start);
+    return !process_may_be_touched(mapping) &&
+           skip_program_memory(mapping->start, mapping->end) < mapping->end;
 }
 
 /* Whether a block lies, in part, between two mappings. */
@@ -456,7 +457,7 @@ static bool is_hole_in_block(const struct mapping *below, const struct mapping *
 static bool any_block_is_untouchable(const struct mapping *mappings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_untouchable_block(&mappings[i]) ||
+        if (has_untouchable_block(&mappings[i]) ||
             (i > 0 && is_hole_in_block(&mappings[i - 1], &mappings[i])))
             return true;
     return false;
@@ -491,7 +492,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
-    if (is_untouchable_block(mapping))
+    if (has_untouchable_block(mapping))
         return resident_each(first_page, mapping->end, scan_written, NULL);
     return scan_program_memory(first_page, mapping->end);
 }

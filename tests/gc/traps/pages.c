@@ -392,6 +392,20 @@ static void unmapped_in_large(void)
     unmapped_in(512 * PAGE);
 }
 
+/* A block's first page without rights, which the kernel has joined to what is below. */
+static void joined_below_block(void)
+{
+    memory = aligned_alloc(PAGE, (size_t)40 << 20);
+    memset(memory, 1, 4 * PAGE);
+    put_at(memory + 600);
+    char *below = mmap(memory - PAGE, PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (below != memory - PAGE)
+        skip("something else is below the block");
+    require(mprotect(below, 2 * PAGE, PROT_NONE) == 0);
+    collect_and_look();
+}
+
 /* Memory that the kernel itself cannot read. */
 static void secret(void)
 {
@@ -454,6 +468,7 @@ int main(int count, char **arguments)
         {"truncated-in-block-shared", truncated_shared},
         {"unmapped-in-block", unmapped_in_block},
         {"unmapped-in-large", unmapped_in_large},
+        {"joined-below-block", joined_below_block},
         {"secret", secret},
         {"other-view", other_view},
         {"system-v", system_v},
