@@ -88,7 +88,7 @@ CASES = [
     for case in cases.split()
 ]
 FREED_AGAIN = "freed-again freed-again-elsewhere freed-again-pinned resized-again resized-in-place"
-HIDERS = "early late opened grown entries foreign returned frees shown"
+HIDERS = "early late opened grown entries foreign returned frees resized shown"
 KNOWN_HIDERS = ["libfontconfig.so.1", "libswipl.so.9", "hiders_linked"]
 COLLECTORS = [  # what is dead is reclaimed when it is found for the first time
     Under("ignore", LIBRARY, "gc:free=ignore,leaks=collect"),
@@ -228,7 +228,9 @@ def test_what_an_unknown_hider_hides_is_lost_but_where_leaks_are_kept(
 
 
 @pytest.mark.parametrize("free", ("honour", "ignore"))
-@pytest.mark.parametrize("case, use", [("frees", "free"), ("shown", "a pointer to ")])
+@pytest.mark.parametrize(
+    "case, use", [("frees", "free"), ("resized", "realloc"), ("shown", "a pointer to ")]
+)
 def test_who_uses_what_was_found_dead_keeps_its_leaks(
     case: str, use: str, free: str, tmp_path: Path
 ) -> None:
