@@ -21,8 +21,8 @@
  *                   longer than all the rest; the kernel's own (vdso); whatever the granule map
  *                   knows as memory of the heap
  *     besides       what the program has asked for (vm/asked_roots.h); where threads' stack
- *                   pointers, alternate stacks and GS lead, which may be blocks; buffers that are
- *                   registered with io_uring (kernel/io_uring.c)
+ *                   pointers, alternate stacks, FS and GS lead, which may be blocks; buffers that
+ *                   are registered with io_uring (kernel/io_uring.c)
  *
  * How a page is read
  *
@@ -539,10 +539,11 @@ static bool visit_asked(void)
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
- * runs. So may what a segment register leads to. */
+ * runs. So may what a segment register leads to: a thread control block, for one. */
 static void keep_stack(const struct stopped_thread *thread)
 {
-    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start, thread->gs_base};
+    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start, thread->gs_base,
+                         thread->thread_pointer};
     roots.visitor->words(words, words + sizeof words / sizeof words[0]);
 }
 
