@@ -105,9 +105,8 @@ static void *wait_without_guard(void *unused)
 static char *map_below_stack(int pages, int protection)
 {
     void *wanted = (char *)stack_start - (size_t)pages * PAGE;
-    void *mapping =
-        mmap(wanted, PAGE, protection,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
+    void *mapping = mmap(wanted, PAGE, protection,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
     if (mapping != wanted)
         skip("something else is below the stack");
     return mapping;
@@ -117,8 +116,7 @@ static void below_stack_without_guard(void)
 {
     pthread_attr_t attributes;
     pthread_t thread;
-    require(pthread_attr_init(&attributes) == 0 &&
-            pthread_attr_setguardsize(&attributes, 0) == 0 &&
+    require(pthread_attr_init(&attributes) == 0 && pthread_attr_setguardsize(&attributes, 0) == 0 &&
             pthread_create(&thread, &attributes, wait_without_guard, NULL) == 0);
     while (!ready)
         sched_yield();
