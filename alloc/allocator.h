@@ -175,9 +175,10 @@ struct allocator {
     /* The kernel is about to hide the process's own /proc from it (prctl with PR_SET_DUMPABLE 0).
      */
     void (*before_hiding)(void);
-    /* The program gives a thread memory of its own for a stack (pthread_attr_setstack): below what
-     * is used of it there may be data. */
-    void (*stacks_are_given)(void);
+    /* Below what is used of a stack there may be data: the program gives a thread memory of its own
+     * for one (pthread_attr_setstack), or a stack without a guard. first_too: also of the first
+     * thread's, which may lie below a handler that runs among its frames (SS_AUTODISARM). */
+    void (*stacks_are_given)(bool first_too);
     /* The program is about to make pages, of blocks too, that nobody may touch, or not while its
      * other threads stand still, though no line of its maps tells (userfaultfd, MADV_GUARD_*). */
     void (*pages_may_fault)(void);

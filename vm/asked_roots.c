@@ -8,7 +8,6 @@
 #include "vm/asked_roots.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "vm/deferred.h"
@@ -36,6 +35,7 @@ static struct {
     size_t range_room, range_count;
     struct pin *pins;
     size_t pin_room, pin_count;
+    bool is_incomplete; /* see asked_roots_each */
 } asked = {.lock = LOCK_INITIALIZER(RANK_ROOTS)};
 
 void asked_roots_init(void)
@@ -159,10 +159,12 @@ static int unpin(uintptr_t address, size_t unused)
 
 typedef int change(uintptr_t address, size_t bytes);
 
-/* By the thread that forked, which holds the lock. What it answers nobody hears any more. */
+/* By the thread that forked, which holds the lock. What it answers nobody hears any more, but that
+ * there is no memory for it. */
 static void change_deferred(const uintptr_t words[DEFERRED_WORDS])
 {
-    ((change *)words[0])(words[1], words[2]);
+    if (((change *)words[0])(words[1], words[2]) == ENOMEM)
+        asked.is_incomplete = true;
 }
 
 static int make(change *wanted, uintptr_t address, size_t bytes)
@@ -198,11 +200,12 @@ int asked_roots_unpin(uintptr_t address)
     return make(unpin, address, 0);
 }
 
-void asked_roots_each(void (*words)(const void *start, const void *end),
+bool asked_roots_each(void (*words)(const void *start, const void *end),
                       void (*range)(uintptr_t start, uintptr_t end))
 {
     if (asked.pin_count > 0)
         words(asked.pins, asked.pins + asked.pin_room);
     for (size_t i = 0; i < asked.range_count; i++)
         range(asked.ranges[i].start, asked.ranges[i].start + asked.ranges[i].bytes);
+    return !asked.is_incomplete;
 }

@@ -16,6 +16,7 @@
 #ifndef ALLOTROPE_VM_ASKED_ROOTS_H
 #define ALLOTROPE_VM_ASKED_ROOTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,8 +38,10 @@ void asked_roots_lock(void);
 void asked_roots_unlock(void);
 
 /* Between these. words: the pins, in memory that can be read, among other numbers that are no
- * addresses. range: as it was added. */
-void asked_roots_each(void (*words)(const void *start, const void *end),
+ * addresses. range: as it was added. False: not all is known that was asked for. When a fork was
+ * over there was no memory for a change that had been noted in it, and its caller was told that it
+ * is made. */
+bool asked_roots_each(void (*words)(const void *start, const void *end),
                       void (*range)(uintptr_t start, uintptr_t end));
 
 #endif

@@ -184,7 +184,10 @@ size_t blocks_taken_bytes(void);
 void blocks_retire(const void *block, const char *function);
 
 /* For a realloc that leaves a block where it is: the program uses it, so it is not retired any
- * more. blocks_resize does so itself. */
+ * more. A suspect is told, and what is no block is reported. blocks_resize does so itself. */
+void blocks_use_again(const void *block);
+
+/* Before the free of a live block that counts, where the fast path would not look at the bit. */
 void blocks_unretire(const void *block);
 
 /* Where the heap keeps its own state: addresses of blocks that are no use of them. */

@@ -165,6 +165,16 @@ void blocks_retire(const void *block, const char *function)
     keep_in_register(block);
 }
 
+void blocks_use_again(const void *block)
+{
+    struct slab *slab = slab_of_block(block, "realloc");
+    if (!slab)
+        return;
+    sweep_before_free(slab);
+    size_t index = live_index(slab, block, "realloc");
+    clear_retired(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
+}
+
 void blocks_unretire(const void *block)
 {
     struct slab *slab = slab_at(block);

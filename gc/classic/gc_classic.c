@@ -90,6 +90,7 @@ struct classic {
     struct pins {
         void **objects; /* an address each, or NULL; in the first free place from its own on */
         size_t room, count;
+        _Atomic bool are_incomplete; /* what the kernel has is not known any more */
     } pins;
 };
 
@@ -112,7 +113,7 @@ static size_t place_of(const struct pins *pins, const void *object)
 
 static bool grow_pins(struct pins *pins)
 {
-    struct pins larger = {.room = pins->room ? 2 * pins->room : FIRST_PINS, .count = pins->count};
+    struct pins larger = {.room = pins->room ? 2 * pins->room : FIRST_PINS};
     larger.objects = private_memory_map(larger.room * sizeof *larger.objects);
     if (!larger.objects)
         return false;
@@ -121,14 +122,17 @@ static bool grow_pins(struct pins *pins)
             larger.objects[place_of(&larger, pins->objects[i])] = pins->objects[i];
     if (pins->objects)
         private_memory_unmap(pins->objects, pins->room * sizeof *pins->objects);
-    *pins = larger;
+    pins->objects = larger.objects;
+    pins->room = larger.room;
     return true;
 }
 
 static void add_pin(struct pins *pins, void *object)
 {
-    if (pins->count >= pins->room / 2 && !grow_pins(pins))
+    if (pins->count >= pins->room / 2 && !grow_pins(pins)) {
+        pins->are_incomplete = true;
         return;
+    }
     void **place = &pins->objects[place_of(pins, object)];
     pins->count += !*place;
     *place = object;
@@ -221,6 +225,10 @@ static bool collect(void)
 {
     if (!collection_is_possible(&classic->driver))
         return false;
+    if (classic->pins.are_incomplete) {
+        classic->driver.statistics.unavailable++;
+        return false;
+    }
     fork_blocks_lock();
     bool reclaimed = collection_run(&classic->driver);
     fork_blocks_unlock();
@@ -408,16 +416,20 @@ static void pin_deferred(const uintptr_t *words)
     pin_object((const void *)words[0]);
 }
 
-/* A signal handler that interrupted the heap pins nothing: it cannot be waited for. */
+/* A signal handler that interrupted the heap pins nothing: it cannot be waited for. Where a pin is
+ * missing nothing is reclaimed any more. */
 static void pin(const void *address)
 {
-    if (!is_in_heap(address) || lock_is_own(&lock))
+    if (!is_in_heap(address))
         return;
-    if (lock_enter(&lock)) {
+    if (lock_is_own(&lock)) {
+        classic->pins.are_incomplete = true;
+    } else if (lock_enter(&lock)) {
         pin_object(address);
         lock_release(&lock);
     } else {
-        defer_one(pin_deferred, address);
+        if (!defer_one(pin_deferred, address))
+            classic->pins.are_incomplete = true;
         frozen_end();
     }
 }

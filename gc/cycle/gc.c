@@ -623,7 +623,7 @@ static void *resize(void *block, size_t size, bool pinned)
         return blocks_resize(block, size);
     size_t usable = blocks_usable_size(block);
     if (size <= usable && size > usable / 2) {
-        blocks_unretire(block);
+        blocks_use_again(block);
         return block;
     }
     struct slab *slab = blocks_slab_of(block);

@@ -21,8 +21,8 @@
  *                   longer than all the rest; the kernel's own (vdso); whatever the granule map
  *                   knows as memory of the heap
  *     besides       what the program has asked for (vm/asked_roots.h); where threads' stack
- *                   pointers, alternate stacks and GS lead, which may be blocks; buffers that are
- *                   registered with io_uring (kernel/io_uring.c)
+ *                   pointers, alternate stacks, FS and GS lead, which may be blocks; buffers that
+ *                   are registered with io_uring (kernel/io_uring.c)
  *
  * How a page is read
  *
@@ -52,12 +52,15 @@
  * That is so where the mapping is one thread's own stack and nothing else:
  *
  *     - it is the first thread's stack ([stack]), or has a guard below it and the thread's control
- *       block in it
+ *       block in it, above the stack pointer. Behind the control block the kernel may have joined
+ *       another mapping to it, with a coroutine's stack
  *     - just one thread's stack pointer is in it
  *     - that thread is not on its alternate signal stack, which may lie among the frames of the
- *       stack proper
- *     - no thread was given memory for a stack by the program (roots_stacks_are_given), or it is
- *       the first thread's. Below such a stack the program may have data, in the same mapping
+ *       stack proper; and no thread has one of which the kernel does not tell while a handler is on
+ *       it (SS_AUTODISARM)
+ *     - no thread was given memory for a stack by the program, or a stack without a guard
+ *       (roots_stacks_are_given), or it is the first thread's. Below such a stack the program may
+ *       have data, in the same mapping
  *
  * Any other mapping is scanned whole, with dead coroutines and with what the signal has put there.
  */
@@ -98,11 +101,13 @@ static struct {
 } roots;
 
 /* Any thread sets them, before it does what makes them true. */
-static _Atomic bool stacks_are_given, pages_may_fault;
+static _Atomic bool stacks_are_given, first_stack_too, pages_may_fault;
 
-void roots_stacks_are_given(void)
+void roots_stacks_are_given(bool first_too)
 {
     atomic_store_explicit(&stacks_are_given, true, memory_order_relaxed);
+    if (first_too)
+        atomic_store_explicit(&first_stack_too, true, memory_order_relaxed);
 }
 
 void roots_pages_may_fault(void)
@@ -159,13 +164,24 @@ static long copy_out(uintptr_t start, size_t bytes)
     return SYSCALL_4(SYS_pread64, roots.memory_file, roots.buffer, bytes, start);
 }
 
-/* A page that cannot be read holds nothing for the program either: a guard, or behind the end of
- * its file. */
-static void scan_page_through_file(uintptr_t start)
+/* As far as it can be read. */
+static void scan_copied(uintptr_t start, uintptr_t end)
 {
-    long bytes = copy_out(start, PAGE_BYTES);
+    long bytes = copy_out(start, end - start);
     if (!syscall_failed(bytes))
         scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + (uintptr_t)bytes);
+}
+
+/* A page that cannot be read holds nothing for the program either: a guard, or behind the end of
+ * its file. The others are read from their starts, each with what may be the end of a word that
+ * lies across. */
+static void scan_by_pages(uintptr_t start, uintptr_t chunk_end, uintptr_t end)
+{
+    for (uintptr_t page_end; start < chunk_end; start = page_end) {
+        page_end = round_down(start, PAGE_BYTES) + PAGE_BYTES;
+        uintptr_t across = page_end + sizeof(uintptr_t);
+        scan_copied(start, across < end ? across : end);
+    }
 }
 
 static void scan_through_file(uintptr_t start, uintptr_t end)
@@ -174,12 +190,10 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
     while (start < end) {
         size_t bytes = end - start < BUFFER_BYTES ? end - start : BUFFER_BYTES;
         long copied = copy_out(start, bytes);
-        if (copied == (long)bytes) {
+        if (copied == (long)bytes)
             scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + bytes);
-        } else {
-            for (size_t page = 0; page < bytes; page += PAGE_BYTES)
-                scan_page_through_file(start + page);
-        }
+        else
+            scan_by_pages(start, start + bytes, end);
         start +=
             start + bytes < end ? bytes - sizeof(uintptr_t) : bytes; /* a word may lie across */
     }
@@ -330,8 +344,14 @@ static void note_stack(struct stack_use *use, const struct stopped_thread *threa
     use->lowest = pointer - RED_ZONE;
     if (is_in(thread->frame, mapping) && thread->frame < use->lowest)
         use->lowest = thread->frame;
-    use->is_own =
-        !on_alternate && (is_first_stack(mapping) || is_in(thread->thread_pointer, mapping));
+    bool is_below_control =
+        is_in(thread->thread_pointer, mapping) && pointer < thread->thread_pointer;
+    use->is_own = !on_alternate && (is_first_stack(mapping) || is_below_control);
+}
+
+static bool has_guard(const struct mapping *mapping, const struct mapping *below)
+{
+    return below && below->end == mapping->start && !below->readable && !below->writable;
 }
 
 /* Where the part in use of a stack mapping begins; the mapping's start for all others. */
@@ -346,9 +366,10 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
         if (is_in(thread.stack_pointer, mapping))
             note_stack(&use, &thread, mapping);
     }
-    bool guarded = is_first_stack(mapping) ||
-                   (below && below->end == mapping->start && !below->readable && !below->writable &&
-                    !atomic_load_explicit(&stacks_are_given, memory_order_relaxed));
+    bool guarded = is_first_stack(mapping)
+                       ? !atomic_load_explicit(&first_stack_too, memory_order_relaxed)
+                       : has_guard(mapping, below) &&
+                             !atomic_load_explicit(&stacks_are_given, memory_order_relaxed);
     if (use.threads != 1 || !use.is_own || !guarded || use.lowest < mapping->start)
         return mapping->start;
     return round_down(use.lowest, sizeof(uintptr_t));
@@ -380,15 +401,22 @@ static bool is_deleted(const struct mapping *mapping)
            memcmp(mapping->name + mapping->name_length - length, DELETED, length) == 0;
 }
 
+/* Not of a file, or of one that has no name any more. */
+static bool is_shared_memory(const struct mapping *mapping)
+{
+    return mapping_name_begins(mapping, "/dev/shm/") ||
+           mapping_name_begins(mapping, "[anon_shmem:") || is_deleted(mapping);
+}
+
 /* What lies below /dev may be files all the same. What cannot be found there is a device, which
- * must not be read, unless it has been deleted, as files are. */
+ * must not be read. Shared memory is not looked for: the program may have changed its root. */
 static bool is_device(const struct mapping *mapping)
 {
     char name[256];
     struct stat status;
     if (mapping_name_begins(mapping, "/sys/") || mapping_name_begins(mapping, "/proc/"))
         return true;
-    if (!mapping_name_begins(mapping, "/dev/") || is_deleted(mapping))
+    if (!mapping_name_begins(mapping, "/dev/") || is_shared_memory(mapping))
         return false;
     if (mapping->name_length >= sizeof name)
         return true;
@@ -396,12 +424,6 @@ static bool is_device(const struct mapping *mapping)
     name[mapping->name_length] = '\0';
     return syscall_failed(SYSCALL_4(SYS_newfstatat, AT_FDCWD, name, &status, 0)) ||
            !S_ISREG(status.st_mode);
-}
-
-/* Not of a file, or of one that has no name any more. */
-static bool is_shared_memory(const struct mapping *mapping)
-{
-    return mapping_name_begins(mapping, "/dev/shm/") || is_deleted(mapping);
 }
 
 static bool is_secret(const struct mapping *mapping)
@@ -422,10 +444,11 @@ static bool holds_no_roots(const struct mapping *mapping)
     return is_kernels(mapping) || is_unwritten_text(mapping);
 }
 
-/* See above. */
-static bool is_untouchable_block(const struct mapping *mapping)
+/* See above. The kernel may have joined pages of a block to the program's own. */
+static bool has_untouchable_block(const struct mapping *mapping)
 {
-    return !process_may_be_touched(mapping) && is_heap_memory(mapping->start);
+    return !process_may_be_touched(mapping) &&
+           skip_program_memory(mapping->start, mapping->end) < mapping->end;
 }
 
 /* Whether a block lies, in part, between two mappings. */
@@ -438,7 +461,7 @@ static bool is_hole_in_block(const struct mapping *below, const struct mapping *
 static bool any_block_is_untouchable(const struct mapping *mappings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_untouchable_block(&mappings[i]) ||
+        if (has_untouchable_block(&mappings[i]) ||
             (i > 0 && is_hole_in_block(&mappings[i - 1], &mappings[i])))
             return true;
     return false;
@@ -473,7 +496,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
-    if (is_untouchable_block(mapping))
+    if (has_untouchable_block(mapping))
         return resident_each(first_page, mapping->end, scan_written, NULL);
     return scan_program_memory(first_page, mapping->end);
 }
@@ -504,34 +527,28 @@ static void keep_buffer(uintptr_t address)
         roots.visitor->kernel_writes(address);
 }
 
-/* The range may be no memory any more, or never have been: so it is read by the kernel. The page
- * that it begins in is read apart, so that the others are read from their starts; a word may lie
- * across. */
+/* The range may be no memory any more, or never have been: so it is read by the kernel. */
 static void scan_asked(uintptr_t start, uintptr_t end)
 {
-    start = round_down(start, sizeof(uint32_t));
-    uintptr_t page = round_up(start, PAGE_BYTES), across = page + sizeof(uintptr_t);
-    if (start < page)
-        scan_through_file(start, across < end ? across : end);
-    if (page < end)
-        scan_through_file(page, end);
+    scan_through_file(round_down(start, sizeof(uint32_t)), end);
 }
 
 /* A pointer that is found here is no proof that the program hides pointers: it may have asked for
  * just this one because it hides it. So these words pass for those of a stack. */
-static void visit_asked(void)
+static bool visit_asked(void)
 {
     if (roots.visitor->next_mapping)
         roots.visitor->next_mapping(true);
     roots.code = false;
-    asked_roots_each(roots.visitor->words, scan_asked);
+    return asked_roots_each(roots.visitor->words, scan_asked);
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
- * runs. So may what a segment register leads to. */
+ * runs. So may what a segment register leads to: a thread control block, for one. */
 static void keep_stack(const struct stopped_thread *thread)
 {
-    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start, thread->gs_base};
+    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start, thread->gs_base,
+                         thread->thread_pointer};
     roots.visitor->words(words, words + sizeof words / sizeof words[0]);
 }
 
@@ -571,7 +588,7 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
         read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     half_seen_end(read);
     if (read)
-        visit_asked();
+        read = visit_asked();
     if (read && roots.has_rings)
         read = io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
     return read;

@@ -53,7 +53,7 @@ struct root_visitor {
 bool roots_init(void);
 
 /* From now on. For struct allocator: its members of these names. */
-void roots_stacks_are_given(void);
+void roots_stacks_are_given(bool first_too);
 void roots_pages_may_fault(void);
 bool roots_pages_fault(void); /* whether it was said */
 void roots_code_is_written(const void *start, size_t bytes);

@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "shim/symbols/interpose.h"
@@ -60,26 +61,44 @@ EXPORT int pkey_mprotect(void *start, size_t bytes, int protection, int key)
                : (int)libc_result(SYSCALL_4(SYS_pkey_mprotect, start, bytes, protection, key));
 }
 
-/* A static program has libc's own functions: these cannot be found from here. */
-#ifdef PIC
-static void tell_stacks_are_given(void)
+static void tell_stacks_are_given(bool first_too)
 {
     const struct allocator *allocator = route_resolve()->allocator;
     if (allocator->stacks_are_given)
-        allocator->stacks_are_given();
+        allocator->stacks_are_given(first_too);
 }
 
+/* As <linux/signal.h> has it: while a handler runs there the kernel has no alternate stack. */
+static const unsigned DISARM = 1U << 31;
+
+EXPORT int sigaltstack(const stack_t *stack, stack_t *before)
+{
+    if (stack && (unsigned)stack->ss_flags & DISARM)
+        tell_stacks_are_given(true);
+    return (int)libc_result(SYSCALL_2(SYS_sigaltstack, stack, before));
+}
+
+/* A static program has libc's own functions: these cannot be found from here. */
+#ifdef PIC
 EXPORT int pthread_attr_setstack(pthread_attr_t *attributes, void *stack, size_t bytes)
 {
     FIND_NEXT(pthread_attr_setstack);
-    tell_stacks_are_given();
+    tell_stacks_are_given(false);
     return next(attributes, stack, bytes);
 }
 
 EXPORT int pthread_attr_setstackaddr(pthread_attr_t *attributes, void *end)
 {
     int (*next)(pthread_attr_t *, void *) = dlsym(RTLD_NEXT, "pthread_attr_setstackaddr");
-    tell_stacks_are_given();
+    tell_stacks_are_given(false);
     return next(attributes, end);
+}
+
+EXPORT int pthread_attr_setguardsize(pthread_attr_t *attributes, size_t bytes)
+{
+    FIND_NEXT(pthread_attr_setguardsize);
+    if (bytes == 0)
+        tell_stacks_are_given(false);
+    return next(attributes, bytes);
 }
 #endif

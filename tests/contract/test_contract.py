@@ -635,6 +635,7 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"madvise", "process_madvise", "mprotect", "pkey_mprotect"}
     kernel_names |= {"pidfd_send_signal"}
     kernel_names |= {"pthread_attr_setstack", "pthread_attr_setstackaddr"}
+    kernel_names |= {"pthread_attr_setguardsize", "sigaltstack"}
     kernel_names |= {"execl", "execle", "execlp", "execv", "execve", "execveat", "execvp"}
     kernel_names |= {"execvpe", "fexecve"}
     # An allocator may have a handler of faults in front of the program's.

@@ -15,6 +15,8 @@ enum { MANY = 20000, THREADS = 4, STEP = 16 };
 
 static const uintptr_t SOMEWHERE = UINT64_C(0x7f1234560000);
 
+typedef int change_root(uintptr_t address);
+
 static size_t words, found, ranges, range_bytes;
 
 static void count_words(const void *start, const void *end)
@@ -31,12 +33,18 @@ static void count_range(uintptr_t start, uintptr_t end)
     range_bytes += end - start;
 }
 
-static void look(void)
+static bool look_whether_all_is_known(void)
 {
     words = found = ranges = range_bytes = 0;
     asked_roots_lock();
-    asked_roots_each(count_words, count_range);
+    bool is_known = asked_roots_each(count_words, count_range);
     asked_roots_unlock();
+    return is_known;
+}
+
+static void look(void)
+{
+    require(look_whether_all_is_known());
 }
 
 static void test_nothing_is_there_at_first(void **state)
@@ -181,6 +189,47 @@ static void test_without_memory_to_note_a_change_during_a_fork_they_say_so(void 
     assert_child_succeeds(unpin_without_memory, NULL);
 }
 
+/* A change is noted, and when it is to be made there is no room for it. */
+static void fill_and_change(change_root *change)
+{
+    uintptr_t done = 0;
+    limit_address_space(0);
+    while (change(SOMEWHERE + done * STEP) == 0)
+        done++;
+    require(look_whether_all_is_known());
+    fork_chain_prepare();
+    require(change(SOMEWHERE + done * STEP) == 0);
+    fork_chain_parent();
+    require(!look_whether_all_is_known());
+    require(found + ranges == done);
+}
+
+static int add_word(uintptr_t address)
+{
+    return asked_roots_add(address, 8);
+}
+
+static void pin_without_room(void *unused)
+{
+    (void)unused;
+    fill_and_change(asked_roots_pin);
+}
+
+static void add_without_room(void *unused)
+{
+    (void)unused;
+    fill_and_change(add_word);
+}
+
+static void test_without_memory_for_a_noted_change_not_all_is_known(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(pin_without_room, NULL);
+    assert_child_succeeds(add_without_room, NULL);
+}
+
 int main(void)
 {
     alarm(600);
@@ -194,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_without_memory_they_say_so),
         cmocka_unit_test(test_changes_in_a_fork_handler_count_after_it),
         cmocka_unit_test(test_without_memory_to_note_a_change_during_a_fork_they_say_so),
+        cmocka_unit_test(test_without_memory_for_a_noted_change_not_all_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,14 @@
 #include "vm/syscall.h"
 
 static struct kept proc = {.descriptor = -1};
-static struct kept files[PROCESS_FILES] = {{.descriptor = -1}, {.descriptor = -1}};
+
+/* Threads may have tables of descriptors of their own (unshare, CLONE_FILES), and the collecting
+ * thread is now one, now another. Each table has its own place, as long as there are places. */
+enum { TABLES = 16 };
+static struct kept_file {
+    struct kept places[TABLES];
+    size_t count, next;
+} files[PROCESS_FILES];
 
 /* A process, a thread or a descriptor. Negative: the text is no such number. */
 static int number_in(const char *text)
@@ -75,13 +82,24 @@ void process_close(int descriptor)
     SYSCALL_1(SYS_close, descriptor);
 }
 
+static int keep(struct kept_file *file, long opened)
+{
+    struct kept *place = &file->places[file->next];
+    if (!kept_take(place, opened))
+        return -1;
+    if (file->count < TABLES)
+        file->count++;
+    file->next = (file->next + 1) % TABLES;
+    return place->descriptor;
+}
+
 int process_file(enum process_file file)
 {
     static const char *const names[PROCESS_FILES] = {"pagemap", "mem"};
-    struct kept *kept = &files[file];
-    if (!kept_is_open(kept) && !kept_take(kept, process_open_file(names[file])))
-        kept->descriptor = -1;
-    return kept->descriptor;
+    for (size_t i = 0; i < files[file].count; i++)
+        if (kept_is_open(&files[file].places[i]))
+            return files[file].places[i].descriptor;
+    return keep(&files[file], process_open_file(names[file]));
 }
 
 void process_keep_files(void)
@@ -128,10 +146,17 @@ bool process_open(void)
     return true;
 }
 
+static void drop_all(struct kept_file *file)
+{
+    for (size_t i = 0; i < file->count; i++)
+        kept_drop(&file->places[i]);
+    file->count = file->next = 0;
+}
+
 bool process_forked(void)
 {
     for (int file = 0; file < PROCESS_FILES; file++)
-        kept_drop(&files[file]);
+        drop_all(&files[file]);
     if (kept_is_open(&proc) && !proc_counts_as_we_do())
         return false;
     keep_files_of_superuser();

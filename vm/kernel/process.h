@@ -7,7 +7,8 @@
  * stay open once they are, since the kernel refuses them to a process that has changed its user:
  * the superuser's are opened before main and after fork, for a server gives up its rights there.
  * The descriptors are high ones, and are looked at each time: a program that closes every
- * descriptor, and may have opened its own there since, is noticed.
+ * descriptor, and may have opened its own there since, is noticed. A thread with a table of
+ * descriptors of its own (unshare, CLONE_FILES) has its own.
  */
 #ifndef ALLOTROPE_VM_KERNEL_PROCESS_H
 #define ALLOTROPE_VM_KERNEL_PROCESS_H

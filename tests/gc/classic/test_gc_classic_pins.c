@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_gc_classic_pins.c: gc:classic's pins while another thread forks: nobody waits, and what was
- * asked for counts afterwards.
+ * asked for counts afterwards. Without memory for a pin there are no collections any more.
  */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "alloc/options.h"
 #include "gc/classic/gc_classic.h"
@@ -135,6 +136,39 @@ static void test_a_free_after_a_pin_during_the_same_fork_ends_it(void **state)
     assert_in_range(count_whole_after_collections(), 0, MOST_STALE);
 }
 
+enum { MANY = 20000 }; /* more than the table of pins has room for */
+static void *many[MANY];
+
+static void make_many(void)
+{
+    for (int i = 0; i < MANY; i++)
+        many[i] = gc->alloc(16);
+}
+
+static void pin_without_memory(void)
+{
+    struct rlimit before, none;
+    require(getrlimit(RLIMIT_AS, &before) == 0);
+    none = (struct rlimit){1, before.rlim_max};
+    fork_chain_prepare();
+    for (int i = 0; i < MANY; i++)
+        gc->pin(many[i]);
+    in_thread(pin_all);
+    require(setrlimit(RLIMIT_AS, &none) == 0);
+    fork_chain_parent();
+    require(setrlimit(RLIMIT_AS, &before) == 0);
+}
+
+/* The last test: it stays so. */
+static void test_without_memory_for_a_pin_nothing_is_reclaimed(void **state)
+{
+    (void)state;
+    make_many();
+    make_blocks();
+    pin_without_memory();
+    assert_int_equal(count_whole_after_collections(), BLOCKS);
+}
+
 int main(void)
 {
     if (UNDER_SANITIZER)
@@ -145,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_a_pin_during_a_fork_waits_for_nobody_and_counts),
         cmocka_unit_test(test_a_free_during_a_fork_ends_the_pin),
         cmocka_unit_test(test_a_free_after_a_pin_during_the_same_fork_ends_it),
+        cmocka_unit_test(test_without_memory_for_a_pin_nothing_is_reclaimed),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

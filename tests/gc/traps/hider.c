@@ -60,6 +60,13 @@ void pattern_grow(struct pattern *pattern)
     pattern->elements = elements - (char *)pattern;
 }
 
+/* To a size that the block has room for. */
+void pattern_resize(struct pattern *pattern)
+{
+    char *elements = realloc(at(pattern, pattern->elements), ELEMENT_BYTES - 1);
+    pattern->elements = elements - (char *)pattern;
+}
+
 void *pattern_elements(struct pattern *pattern)
 {
     return at(pattern, pattern->elements);

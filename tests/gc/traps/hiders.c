@@ -10,6 +10,7 @@
  *     foreign            a block of the program's, of which only the library has the distance
  *     returned           what it frees is used again
  *     frees              what a collection may have found dead is freed
+ *     resized            or resized in its place
  *     shown              or pointed to
  *     lost               and freed; nothing has been allocated in between
  *     bad-free           nothing is hidden, and a pointer into a block is freed
@@ -29,6 +30,7 @@ static struct pattern *(*pattern_new)(void);
 static bool (*pattern_is_whole)(struct pattern *pattern);
 static void (*pattern_take)(struct pattern *pattern, char *block);
 static void (*pattern_grow)(struct pattern *pattern);
+static void (*pattern_resize)(struct pattern *pattern);
 static void (*pattern_free)(struct pattern *pattern);
 static void *(*pattern_elements)(struct pattern *pattern);
 static void (*entry_new)(void);
@@ -47,6 +49,7 @@ static void open_library(const char *path)
     pattern_is_whole = dlsym(library, "pattern_is_whole");
     pattern_take = dlsym(library, "pattern_take");
     pattern_grow = dlsym(library, "pattern_grow");
+    pattern_resize = dlsym(library, "pattern_resize");
     pattern_free = dlsym(library, "pattern_free");
     pattern_elements = dlsym(library, "pattern_elements");
     entry_new = dlsym(library, "entry_new");
@@ -172,6 +175,11 @@ int main(int count, char **arguments)
             pattern_free(patterns[i]);
         for (int i = 0; i < PATTERNS / 2; i++)
             patterns[i] = pattern_new();
+    }
+    if (!strcmp(name, "resized")) {
+        collect();
+        for (int i = 0; i < PATTERNS; i++)
+            pattern_resize(patterns[i]);
     }
     if (!strcmp(name, "shown")) {
         collect();

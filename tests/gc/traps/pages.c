@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +20,10 @@
 #include "tests/gc/traps/trap.h"
 
 enum { PAGE = 4096, INSTALL_GUARD = 102 };
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564D41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 
 static struct disguised held;
 static char *volatile memory; /* a root: what is in it is what counts */
@@ -78,6 +83,45 @@ static void below_given_stack(void)
     while (!ready)
         sched_yield();
     put_at(mapping + PAGE + 600);
+    collect_and_look();
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
+}
+
+/* A stack without a guard, which the kernel joins with what is mapped as a stack right below. */
+static _Atomic uintptr_t stack_start;
+
+static void *wait_without_guard(void *unused)
+{
+    pthread_attr_t attributes;
+    void *start;
+    size_t bytes;
+    require(pthread_getattr_np(pthread_self(), &attributes) == 0 &&
+            pthread_attr_getstack(&attributes, &start, &bytes) == 0);
+    stack_start = (uintptr_t)start;
+    return wait_on_given_stack(unused);
+}
+
+static char *map_below_stack(int pages, int protection)
+{
+    void *wanted = (char *)stack_start - (size_t)pages * PAGE;
+    void *mapping = mmap(wanted, PAGE, protection,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mapping != wanted)
+        skip("something else is below the stack");
+    return mapping;
+}
+
+static void below_stack_without_guard(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    require(pthread_attr_init(&attributes) == 0 && pthread_attr_setguardsize(&attributes, 0) == 0 &&
+            pthread_create(&thread, &attributes, wait_without_guard, NULL) == 0);
+    while (!ready)
+        sched_yield();
+    put_at(map_below_stack(1, PROT_READ | PROT_WRITE) + 600);
+    map_below_stack(2, PROT_NONE);
     collect_and_look();
     stop = 1;
     require(pthread_join(thread, NULL) == 0);
@@ -224,6 +268,57 @@ static void deleted_below_dev(void)
     below_dev(true);
 }
 
+/* Shared memory with a name that is not to be found in the root that the program has now. */
+static void other_root(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/dev/shm/trap%d", getpid());
+    int root = open("/", O_RDONLY | O_DIRECTORY), file = open(name, O_RDWR | O_CREAT, 0600);
+    if (root < 0 || file < 0 || ftruncate(file, 4 * PAGE) != 0 || chroot("/usr") != 0) {
+        unlink(name);
+        skip("needs the right to change the root");
+    }
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    put_at(memory + 600);
+    collect();
+    require(fchdir(root) == 0 && chroot(".") == 0 && unlink(name) == 0);
+    require(is_kept(held));
+}
+
+/* Shared memory that has become read-only, by a name that the program has given it. */
+static void named_shared(void)
+{
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    put_at(memory + 600);
+    if (prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, memory, 4 * PAGE, "trap") != 0)
+        skip("this kernel has no names for memory");
+    require(mprotect(memory, 4 * PAGE, PROT_READ) == 0);
+    collect_and_look();
+}
+
+/* A guard in shared memory, which is read page by page then. */
+static void guard_in_shared(size_t guard, size_t place)
+{
+    enum { PAGES = 40 };
+    memory = map(PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    memset(memory, 1, PAGES * PAGE);
+    put_at(memory + place);
+    if (madvise(memory + guard, PAGE, INSTALL_GUARD) != 0)
+        skip("this kernel has no guards in shared memory");
+    collect_and_look();
+}
+
+static void behind_guard_in_shared(void)
+{
+    guard_in_shared(20 * PAGE, 21 * PAGE + 600);
+}
+
+/* Packed, across two pages that can be read. */
+static void packed_by_guard_in_shared(void)
+{
+    guard_in_shared(12 * PAGE, 8 * PAGE - 4);
+}
+
 /* A private mapping of a file that code was written to. */
 static void written_text(void)
 {
@@ -295,6 +390,22 @@ static void unmapped_in_large(void)
     unmapped_in(512 * PAGE);
 }
 
+/* A block's first page without rights, which the kernel has joined to what is below. */
+static void joined_below_block(void)
+{
+    char *below = MAP_FAILED;
+    for (int i = 0; i < 100 && below == MAP_FAILED; i++) { /* until nothing is below */
+        memory = aligned_alloc(PAGE, (size_t)40 << 20);
+        below = mmap(memory - PAGE, PAGE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    }
+    require(below == memory - PAGE);
+    memset(memory, 1, 4 * PAGE);
+    put_at(memory + 600);
+    require(mprotect(below, 2 * PAGE, PROT_NONE) == 0);
+    collect_and_look();
+}
+
 /* Memory that the kernel itself cannot read. */
 static void secret(void)
 {
@@ -336,6 +447,7 @@ int main(int count, char **arguments)
         void (*run)(void);
     } places[] = {
         {"below-given-stack", below_given_stack},
+        {"below-stack-without-guard", below_stack_without_guard},
         {"protection-key", protection_key},
         {"user-faults", user_faults_in_block},
         {"user-faults-signed", user_faults_signed},
@@ -345,6 +457,10 @@ int main(int count, char **arguments)
         {"guard-by-descriptor", guard_by_descriptor},
         {"below-dev", file_below_dev},
         {"below-dev-deleted", deleted_below_dev},
+        {"other-root", other_root},
+        {"named-shared", named_shared},
+        {"behind-guard-in-shared", behind_guard_in_shared},
+        {"packed-by-guard-in-shared", packed_by_guard_in_shared},
         {"written-text", written_text},
         {"file-for-code", file_for_code},
         {"low-mappings", low_mappings},
@@ -352,6 +468,7 @@ int main(int count, char **arguments)
         {"truncated-in-block-shared", truncated_shared},
         {"unmapped-in-block", unmapped_in_block},
         {"unmapped-in-large", unmapped_in_large},
+        {"joined-below-block", joined_below_block},
         {"secret", secret},
         {"other-view", other_view},
         {"system-v", system_v},

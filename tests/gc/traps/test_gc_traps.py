@@ -27,7 +27,8 @@ PLACES = (
 )
 THREADS = (
     "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
-    "alternate suspended stack-in-block stopped-in-block alternate-in-block "
+    "stopped-on-alternate-disarmed alternate alternate-disarmed "
+    "suspended stack-in-block stopped-in-block behind-stack alternate-in-block "
     "others-alternate-in-block made-while-stopping starting loaded-storage "
     "coming-and-going clone coroutine main-ends "
     "other-namespace borrowed-memory at-page-start interrupted-at-page-start"
@@ -61,11 +62,13 @@ KERNEL = (
     "no-memory unmapped-by-receiver"
 )
 PAGES = (
-    "below-given-stack protection-key user-faults user-faults-signed user-faults-shared "
+    "below-given-stack below-stack-without-guard protection-key "
+    "user-faults user-faults-signed user-faults-shared "
     "guard-in-block guard-in-large guard-by-descriptor "
-    "below-dev below-dev-deleted written-text file-for-code "
+    "below-dev below-dev-deleted other-root named-shared "
+    "behind-guard-in-shared packed-by-guard-in-shared written-text file-for-code "
     "low-mappings truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large "
-    "secret other-view system-v"
+    "joined-below-block secret other-view system-v"
 )
 EXECS = (
     "exec exec-in-thread exec-in-handler exec-fails exec-in-borrowed exec-kinds starved "
@@ -85,7 +88,7 @@ CASES = [
     for case in cases.split()
 ]
 FREED_AGAIN = "freed-again freed-again-elsewhere freed-again-pinned resized-again resized-in-place"
-HIDERS = "early late opened grown entries foreign returned frees shown"
+HIDERS = "early late opened grown entries foreign returned frees resized shown"
 KNOWN_HIDERS = ["libfontconfig.so.1", "libswipl.so.9", "hiders_linked"]
 COLLECTORS = [  # what is dead is reclaimed when it is found for the first time
     Under("ignore", LIBRARY, "gc:free=ignore,leaks=collect"),
@@ -225,7 +228,9 @@ def test_what_an_unknown_hider_hides_is_lost_but_where_leaks_are_kept(
 
 
 @pytest.mark.parametrize("free", ("honour", "ignore"))
-@pytest.mark.parametrize("case, use", [("frees", "free"), ("shown", "a pointer to ")])
+@pytest.mark.parametrize(
+    "case, use", [("frees", "free"), ("resized", "realloc"), ("shown", "a pointer to ")]
+)
 def test_who_uses_what_was_found_dead_keeps_its_leaks(
     case: str, use: str, free: str, tmp_path: Path
 ) -> None:

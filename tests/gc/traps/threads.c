@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <libgen.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -265,7 +266,11 @@ static void made_while_stopping(void)
     require(pthread_join(thread, NULL) == 0);
 }
 
-/* The collection is done on an alternate signal stack that lies among the frames of this one. */
+/* The collection is done on an alternate signal stack that lies among the frames of this one.
+ * disarm: the kernel does not tell of it meanwhile. */
+static const int DISARM = INT_MIN; /* SS_AUTODISARM of <linux/signal.h> */
+static int alternate_flags;
+
 static void collect_in_handler(int signal)
 {
     (void)signal;
@@ -283,10 +288,16 @@ __attribute__((noinline)) static void *deep(void)
 static void on_alternate_stack(void)
 {
     char alternate[128 << 10];
-    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    stack_t stack = {alternate, alternate_flags, sizeof alternate};
     struct sigaction action = {.sa_handler = collect_in_handler, .sa_flags = SA_ONSTACK};
     require(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
     require(deep() != NULL && is_kept(held));
+}
+
+static void on_disarmed_alternate_stack(void)
+{
+    alternate_flags = DISARM;
+    on_alternate_stack();
 }
 
 /* The same in a thread that another one stops there. */
@@ -300,11 +311,17 @@ static void spin_in_handler(int signal)
 static void *stopped_on_alternate_stack(void *unused)
 {
     char alternate[128 << 10];
-    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    stack_t stack = {alternate, alternate_flags, sizeof alternate};
     struct sigaction action = {.sa_handler = spin_in_handler, .sa_flags = SA_ONSTACK};
     require(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
     require(deep() != NULL);
     return unused;
+}
+
+static void *stopped_on_disarmed_alternate_stack(void *unused)
+{
+    alternate_flags = DISARM;
+    return stopped_on_alternate_stack(unused);
 }
 
 /* A coroutine, on a stack from malloc to which nothing points while it runs. */
@@ -359,9 +376,8 @@ __attribute__((noinline)) static void make_stack(void)
     turned_end_of_stack = turn_round(stack + STACK_BYTES);
 }
 
-__attribute__((noinline)) static void run_on_stack(void (*function)(void))
+__attribute__((noinline)) static void run_there(void (*function)(void))
 {
-    make_stack();
     clean_stack();
     clean_vectors();
     __asm__ volatile("mov %%rsp, %%rbx\n\t"
@@ -376,6 +392,12 @@ __attribute__((noinline)) static void run_on_stack(void (*function)(void))
                      : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0",
                        "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
                        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
+}
+
+static void run_on_stack(void (*function)(void))
+{
+    make_stack();
+    run_there(function);
 }
 
 static void collect_there(void)
@@ -407,6 +429,42 @@ static void stopped_in_block(void)
 {
     in_thread(wait_in_block);
     require(malloc_usable_size(reveal(stack_of_coroutine)) >= STACK_BYTES);
+}
+
+/* A coroutine's stack right behind the thread's own: the kernel makes one mapping of both. They are
+ * so large that nothing else is where they fit. */
+enum { LONG_STACK = 64 << 20 };
+static char *coroutine_stack;
+
+static void wait_as_coroutine(void)
+{
+    ready = 1;
+    wait_for(&stop);
+}
+
+static void *wait_behind_stack(void *unused)
+{
+    void *volatile block = signed_block();
+    held = disguise(block);
+    turned_end_of_stack = turn_round(coroutine_stack + LONG_STACK);
+    run_there(wait_as_coroutine);
+    return block ? NULL : unused;
+}
+
+static void behind_stack(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    coroutine_stack = mmap(NULL, LONG_STACK, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    require(coroutine_stack != MAP_FAILED && pthread_attr_init(&attributes) == 0 &&
+            pthread_attr_setstacksize(&attributes, LONG_STACK) == 0 &&
+            pthread_create(&thread, &attributes, wait_behind_stack, NULL) == 0);
+    wait_for(&ready);
+    collect();
+    require(is_kept(held));
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
 }
 
 /* An alternate signal stack of which only the kernel knows. */
@@ -571,7 +629,9 @@ int main(int count, char **arguments)
         {"blocks-all", blocking_signals, NULL},
         {"blocks-filled", blocking_filled_set, NULL},
         {"stopped-on-alternate", stopped_on_alternate_stack, NULL},
+        {"stopped-on-alternate-disarmed", stopped_on_disarmed_alternate_stack, NULL},
         {"alternate", NULL, on_alternate_stack},
+        {"alternate-disarmed", NULL, on_disarmed_alternate_stack},
         {"suspended", NULL, suspended_coroutine},
         {"starting", NULL, starting_threads},
         {"loaded-storage", NULL, loaded_storage},
@@ -581,6 +641,7 @@ int main(int count, char **arguments)
         {"made-while-stopping", NULL, made_while_stopping},
         {"stack-in-block", NULL, stack_in_block},
         {"stopped-in-block", NULL, stopped_in_block},
+        {"behind-stack", NULL, behind_stack},
         {"alternate-in-block", NULL, alternate_in_block},
         {"others-alternate-in-block", NULL, others_alternate_in_block},
     };

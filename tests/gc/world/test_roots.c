@@ -23,7 +23,7 @@
 #include "vm/pages.h"
 #include "vm/window.h"
 
-enum { WANTED = 4, FIRST_WORDS = 3 };
+enum { WANTED = 4, FIRST_WORDS = 4 };
 
 /* What is looked for, as complements: so they are none of it. */
 static uint64_t complements[WANTED];
@@ -117,6 +117,7 @@ static void test_the_own_stack_counts_from_the_red_zone_on(void **state)
     assert_false(is_seen[2]);
     assert_false(is_seen[3]);
     assert_int_equal(told.first_words[0], pointer);
+    assert_int_equal(told.first_words[3], pthread_self());
 }
 
 static __attribute__((noinline)) void put_below_the_stack(int i)
@@ -131,7 +132,7 @@ static void *visit_before_and_after_stacks_are_given(void *unused)
     put_below_the_stack(1);
     require(visit());
     require(is_seen[0] && !is_seen[1]);
-    roots_stacks_are_given();
+    roots_stacks_are_given(false);
     require(visit());
     require(is_seen[0] && is_seen[1]);
     return unused;

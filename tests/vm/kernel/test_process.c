@@ -229,6 +229,49 @@ static void test_a_descriptor_that_the_program_has_closed_is_noticed(void **stat
     close(null);
 }
 
+enum { TURNS = 4 };
+static pthread_barrier_t turn;
+
+/* In turn with the other thread. */
+static void find_files(int found[TURNS], bool is_first)
+{
+    for (int i = 0; i < TURNS; i++) {
+        pthread_barrier_wait(&turn);
+        if (!is_first)
+            pthread_barrier_wait(&turn);
+        found[i] = process_file(PROCESS_MEMORY);
+        if (is_first)
+            pthread_barrier_wait(&turn);
+    }
+}
+
+static void *find_in_own_table(void *found)
+{
+    require(unshare(CLONE_FILES) == 0);
+    find_files(found, true);
+    return NULL;
+}
+
+/* Else each turn would leave a descriptor behind. */
+static void test_each_table_of_descriptors_keeps_its_own(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    int own[TURNS], others[TURNS];
+    uint64_t value = 18, found = 0;
+    close(process_file(PROCESS_MEMORY)); /* which both would have */
+    pthread_barrier_init(&turn, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, find_in_own_table, others), 0);
+    find_files(own, false);
+    pthread_join(thread, NULL);
+    for (int i = 1; i < TURNS; i++) {
+        assert_int_equal(own[i], own[0]);
+        assert_int_equal(others[i], others[0]);
+    }
+    assert_int_equal(read_memory(&value, &found, sizeof found), sizeof found);
+    assert_int_equal(found, 18);
+}
+
 static void read_own_memory(void *argument)
 {
     uint64_t *value = argument, found = 0;
@@ -424,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_descriptors_are_found_by_what_they_are_open_on),
         cmocka_unit_test(test_memory_is_read_through_a_descriptor_that_stays),
         cmocka_unit_test(test_a_descriptor_that_the_program_has_closed_is_noticed),
+        cmocka_unit_test(test_each_table_of_descriptors_keeps_its_own),
         cmocka_unit_test(test_a_forked_child_reads_its_own_memory),
         cmocka_unit_test(test_idle_is_what_is_allowed_but_for_what_runs),
         cmocka_unit_test(test_the_processor_of_the_caller_is_not_idle),
