@@ -242,6 +242,8 @@ def _why_missing(document: Document, quantity: str) -> str | None:
         return "not measured."
     if all(value in (0, None) for summary in known for value in summary["rounds"]):
         return "there were none in any run."
+    if any(value is not None and value < 0 for summary in known for value in summary["rounds"]):
+        return "some figures are negative, so there is no ratio; see the table."
     base = document["baseline"]
     return f"{base} had none in some round, so there is no ratio; see the table."
 
