@@ -377,6 +377,12 @@ class TestQuestions:
         with pytest.raises(UserError, match="two are called 'a'"):
             metrics(["a=(b)", "a=(c)"])
 
+    @pytest.mark.parametrize("figure", ["nan", "-inf", "1e999"])
+    def test_metric_is_finite(self, figure: str) -> None:
+        """Nothing else has a place among others, or in JSON."""
+        with pytest.raises(LookupError, match="which is no number"):
+            read_metrics(f"rate {figure}", [metric("rate (.*)")])
+
     def test_place_is_filled_in_and_other_braces_stay(self) -> None:
         text = Place(80, Path("/x")).fill("awk '{print}' {dir}/f:{port}")
         assert text == "awk '{print}' /x/f:80"
