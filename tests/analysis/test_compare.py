@@ -32,8 +32,15 @@ from allotrope.features.compare.measure import (
     read_accounts,
     steps,
 )
-from allotrope.features.compare.output import as_document, as_markdown, print_comparison
+from allotrope.features.compare.output import (
+    as_document,
+    as_markdown,
+    legend,
+    print_comparison,
+)
 from allotrope.features.latency.page import share_above
+from allotrope.features.server.plan import ServerPlan
+from allotrope.features.server.run import ServerRun
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.system.allocators import glibc
@@ -832,6 +839,14 @@ class TestVerdictOnMemory:
         rows = compare_page.summary_table(document).rows
         memory = next(row for row in rows[1:] if row[1] == "mine" and row[2].endswith("MiB"))
         assert memory[-1] == words.removeprefix("same, ")
+
+
+@pytest.mark.parametrize("server", [None, ServerPlan("server", "true", "load")])
+def test_coverage_is_not_said_to_be_more_than_it_is(server: ServerPlan | None) -> None:
+    """Of 16 rounds it is 99.58%."""
+    comparison = Comparison(Plan(["true"], [glibc()], rounds=16, server=server))
+    comparison.baseline.runs += [ServerRun(**vars(run_of(1)))] * 16
+    assert "median [99.5% interval]" in legend(comparison, [])[0]
 
 
 def run_of(memory: int) -> Run:

@@ -9,7 +9,7 @@ probability
     1 - 2 P(B < k),    B binomial with n trials of probability 1/2,
 
 whatever that population is (the sign test turned round; David and Nagaraja, Order Statistics,
-7.1). For 16 rounds and 99.5% that is the 3rd and the 14th, 99.6%. Below 9 rounds even the
+7.1). For 16 rounds and 99.5% that is the 3rd and the 14th, 99.58%. Below 9 rounds even the
 extremes cover less than that, and are called a range. Logarithms do not change an order, so this is
 the interval of the log ratios too; they matter where two middle values are averaged.
 

@@ -5,7 +5,13 @@ per request, the load's own figures, and memory over time."""
 import dataclasses
 from typing import Any, Sequence
 
-from ...output.units import format_bytes, format_figure, format_ratio, format_seconds
+from ...output.units import (
+    format_bytes,
+    format_coverage,
+    format_figure,
+    format_ratio,
+    format_seconds,
+)
 from ...statistics.intervals import ORDER_STATISTIC, Summary, interval_rank, least_rounds
 from ..reach import served
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
@@ -188,7 +194,7 @@ def server_legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
         return ["No round was measured."]
     rank = interval_rank(count, comparison.confidence())
     interval = (
-        f"[{100 * rank.coverage:.1f}% interval]"
+        f"[{format_coverage(rank.coverage)} interval]"
         if rank.kind == ORDER_STATISTIC
         else f"[range; an interval needs {least_rounds(comparison.confidence())} rounds]"
     )
