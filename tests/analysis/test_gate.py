@@ -206,6 +206,15 @@ class TestConditions:
                 check_quantities([condition], ["glibc", "blocks"], "glibc", server=False)
 
 
+def without_figures(document: dict[str, Any]) -> dict[str, Any]:
+    """As of a comparison before its first round."""
+    results = [
+        {key: None if isinstance(value, dict) else value for key, value in one.items()}
+        for one in document["results"]
+    ]
+    return document | {"results": results}
+
+
 def held(before: dict[str, Any], after: dict[str, Any]) -> Difference:
     return compare_pair(("old.json", before), ("new.json", after))
 
@@ -242,11 +251,26 @@ class TestDifference:
             "the rounds before that.",
         ]
 
+    def test_what_has_no_round_is_named(self) -> None:
+        early, whole = without_figures(document((1, 1, 1))), document((1, 1, 1))
+        files = {"old.json": (early, whole), "new.json": (whole, early)}
+        files["old.json and new.json"] = (early, early)
+        for names, pair in files.items():
+            found = held(*pair)
+            (sentence,) = difference_sentences(found)
+            have = "have" if " and " in names else "has"
+            assert str(sentence) == f"Nothing to compare: {names} {have} no figures."
+            assert not any(line.startswith("change:") for line in difference_lines(found))
+        one, other = (document((1, 1, 1)) for _ in range(2))
+        one["results"][0], other["results"][1] = (
+            without_figures(one)["results"][0],
+            without_figures(other)["results"][1],
+        )
+        (sentence,) = difference_sentences(held(one, other))
+        assert sentence.text == "no allocator has figures in both."
+
     def test_what_ended_otherwise_is_told_too(self) -> None:
-        early = document((1, 1, 1), interrupted=True)
-        for result in early["results"]:
-            for key in [key for key, value in result.items() if isinstance(value, dict)]:
-                result[key] = None
+        early = without_figures(document((1, 1, 1), interrupted=True))
         broken = document((1, 1, 1), incomplete="glibc failed in round 10")
         assert held(early, broken).notes == [
             "The earlier comparison was interrupted before its first round.",
@@ -304,8 +328,10 @@ class TestDifference:
 
     def test_a_figure_that_was_nought_has_no_ratio(self) -> None:
         """Nor one that may have been."""
-        before, after = quantity(1, (0.0, 0.5, 1.0)), quantity(1, (1.0, 1.0, 1.0))
-        assert quotient(before, after, "ratio") is None
+        one = quantity(1, (1.0, 1.0, 1.0))
+        assert quotient(quantity(1, (0.0, 0.5, 1.0)), one, "ratio") is None
+        assert quotient(quantity(1, (-1.0, 0.5, 1.0)), one, "ratio") is None
+        assert quotient(one, quantity(1, (-1.0, 0.5, 1.0)), "ratio") is None
 
     def test_on_the_command_line(self, real: Command, tmp_path: Path) -> None:
         files = []

@@ -417,7 +417,8 @@ def show_changes(
     else:
         rows = difference_rows(difference)
         left = text_columns(difference)
-        print_table(console, rows, left=left, styles=[""] * len(rows[1:]))
+        if rows[1:]:
+            print_table(console, rows, left=left, styles=[""] * len(rows[1:]))
     for line in difference_lines(difference):
         print_wrapped(console, line)
     say(console, difference_sentences(difference))
