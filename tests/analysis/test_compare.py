@@ -475,6 +475,16 @@ class TestMeasuring:
         words = ("-a", "mock", "--markdown", str(tmp_path / "md"), "--", "echo", "\udcff[red]")
         assert measure(mock, tmp_path, *words)["command"] == ["echo", "\udcff[red]"]
 
+    def test_what_a_preparation_starts_is_not_waited_for(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        started = tmp_path / "started"
+        prepare = f"test -e {started} || {{ sleep {HANG} & echo $! >{started}; }}"
+        try:
+            measure(mock, tmp_path, "-a", "mock", "--prepare", prepare, "--", "true", timeout=60)
+        finally:
+            os.kill(int(started.read_text()), signal.SIGKILL)
+
     def test_input_is_given_to_every_run(self, mock: Command, tmp_path: Path) -> None:
         (tmp_path / "in").write_text("given\n")
         words = ("-a", "mock", "--input", str(tmp_path / "in"))

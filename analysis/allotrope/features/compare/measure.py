@@ -62,6 +62,7 @@ from ...system.machine import busy_seconds, duet_processor, proc_is_mounted
 from ...system.native import last_line, read_reports
 from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
+from ...system.shell import Said, run_shell
 from ..latency.measure import read_latencies
 from ..reach import served
 from ..server.plan import ServerPlan, check_server_plan, divide_processors
@@ -775,26 +776,19 @@ class Runner:
                 contender.outputs.add(hashlib.file_digest(output, "blake2b").hexdigest())
                 return
             verdict = self._shell(self.plan.check, output)
-            contender.rejected |= verdict.returncode != 0
-            self.verdict = _ending(verdict)
+            contender.rejected |= verdict.status != 0
+            self.verdict = verdict.ending()
 
     def _prepare(self) -> None:
         command = self.plan.prepare
         if command is None:
             return
-        result = self._shell(command, subprocess.DEVNULL)
-        if result.returncode != 0:
-            raise UserError(f"--prepare: '{command}' {_ending(result)}")
+        said = self._shell(command)
+        if said.status != 0:
+            raise UserError(f"--prepare: '{command}' {said.ending()}")
 
-    def _shell(self, script: str, stdin: int | BinaryIO) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            ["/bin/sh", "-c", script],
-            stdin=stdin,
-            capture_output=True,
-            check=False,
-            cwd=self.plan.directory,
-            env=self.plan.surroundings(),
-        )
+    def _shell(self, script: str, stdin: int | BinaryIO = subprocess.DEVNULL) -> Said:
+        return run_shell(script, stdin=stdin, cwd=self.plan.directory, env=self.plan.surroundings())
 
 
 def _empty(folder: Path) -> None:
@@ -809,12 +803,6 @@ def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]]
     step = -(-len(timeline) // TIMELINE_POINTS)
     kept = [*timeline[::-1][::step][::-1]]
     return {key: [point[key] for point in kept] for key in kept[0]}
-
-
-def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
-    """How a shell command ended, with the last line that it said."""
-    said = last_line(done.stderr)
-    return f"ended with status {done.returncode}" + (f" ({said})" if said else "")
 
 
 def read_accounts(folder: Path) -> dict[str, Any] | None:

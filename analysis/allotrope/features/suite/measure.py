@@ -19,7 +19,6 @@ import functools
 import hashlib
 import json
 import os
-import subprocess
 import time
 import tomllib
 from dataclasses import dataclass, field
@@ -31,9 +30,9 @@ from ...output.sentences import counted
 from ...system.allocators import Allocator, package_version
 from ...system.errors import UserError
 from ...system.launch import Run
-from ...system.native import last_line
 from ...system.places import PLACES
 from ...system.scratch import scratch_folder
+from ...system.shell import run_shell
 from ..compare.measure import (
     BaselineFailed,
     Comparison,
@@ -378,18 +377,9 @@ def _begin(
 def _set_up(program: Program, plan: Plan) -> None:
     if program.setup is None:
         return
-    done = subprocess.run(
-        ["/bin/sh", "-eu", "-c", program.setup],
-        cwd=plan.directory,
-        env=plan.surroundings(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        said = last_line(done.stderr)
-        last = f" ({said})" if said else ""
-        raise UserError(f"setup ended with status {done.returncode}{last}")
+    said = run_shell(program.setup, "-eu -c", cwd=plan.directory, env=plan.surroundings())
+    if said.status != 0:
+        raise UserError(f"setup {said.ending()}")
 
 
 def _guarded(part: Part, step: Callable[[Runner], object]) -> None:
