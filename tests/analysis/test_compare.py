@@ -592,6 +592,14 @@ class TestJudging:
         assert by_spec(document)["glibc"]["status"] == "not-measured"
         assert by_spec(document)["glibc"]["cpu_seconds"] is None
 
+    def test_baseline_that_fails_in_its_account_did_not_fail_in_a_round(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        script = 'test -z "$ALLOTROPE_STATS"'
+        words = ("-a", "glibc", "--baseline", "mock", "--", "sh", "-c", script)
+        document = measure(mock, tmp_path, *words, status=1)
+        assert document["incomplete"] == "the baseline failed in accounting: exit status 1"
+
     def test_what_was_measured_before_the_baseline_failed_is_kept(
         self, mock: Command, tmp_path: Path
     ) -> None:

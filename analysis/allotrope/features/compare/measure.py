@@ -192,7 +192,7 @@ class Contender:
 
 
 class BaselineFailed(Exception):
-    """The baseline, which had worked, failed in a round: there is nothing to compare with."""
+    """The baseline, which had worked, failed: there is nothing to compare with."""
 
 
 class Comparison:
@@ -662,19 +662,19 @@ class Runner:
         order = [contenders[place] for place in order_of_round(number, len(contenders))]
         if self.plan.duet:
             self._measure_duet([one for one in order if one.failure is None], number)
-            self._need_baseline(number)
+            self._need_baseline()
             return
         for contender in order:
             if contender.failure is None:
                 contender.runs[-1] = self._attempt(
                     contender, f"round {number + 1}", settings=padding_of_round(number)
                 )
-            self._need_baseline(number)
+            self._need_baseline()
 
-    def _need_baseline(self, number: int) -> None:
+    def _need_baseline(self) -> None:
         failure = self.comparison.baseline.failure
         if failure is not None:
-            raise BaselineFailed(f"the baseline failed in round {number + 1}: {failure.ending}")
+            raise BaselineFailed(f"the baseline failed in {failure.when}: {failure.ending}")
 
     def _measure_duet(self, contenders: Sequence[Contender], number: int) -> None:
         """All at the same time. A run's timeout counts as if it had the processor alone."""
