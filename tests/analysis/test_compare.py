@@ -661,7 +661,7 @@ class TestJudging:
 
 
 class TestInterruption:
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_what_was_measured_is_kept(self, mock: Command, tmp_path: Path, number: int) -> None:
         file, trace = tmp_path / "result.json", tmp_path / "trace"
         script = f"echo $$ >>{trace}; sleep 0.2"
@@ -686,6 +686,18 @@ class TestInterruption:
         # The round that was interrupted is dropped: all have the same ones.
         assert None not in one and None not in other and len(one) == len(other)
         assert not any(Path("/proc", pid).exists() for pid in trace.read_text().split())
+
+    def test_nothing_is_lost_with_a_witness(self, mock: Command, tmp_path: Path) -> None:
+        """Who interrupts it is the witness here."""
+        script = '#!/bin/sh\ntest "$1" = --version || kill -INT $PPID\n'
+        (tmp_path / "hyperfine").write_text(script)
+        (tmp_path / "hyperfine").chmod(0o755)
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        words = ("-a", "mock", "--witness", "--", "true")
+        document = measure(mock, tmp_path, *words, status=130, environment=path)
+        assert document["interrupted"] is True and document["witness"] is None
+        assert document["incomplete"] == "interrupted while hyperfine and perf were asked"
+        assert len(document["results"][1]["cpu_seconds"]["rounds"]) == 2
 
     def test_interrupted_before_any_round(self, mock: Command, tmp_path: Path) -> None:
         file, trace = tmp_path / "result.json", tmp_path / "trace"

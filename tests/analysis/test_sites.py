@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -27,7 +28,8 @@ from conftest import Command
 from under import BUILD, HANG, PYTHON, await_looks, await_that, static_that_lingers
 
 
-def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_term_reaches_the_program(real: Command, tmp_path: Path, number: signal.Signals) -> None:
     """Its status is then that of the program, which the report says."""
     ready = tmp_path / "ready"
     script = f"import time; open({str(ready)!r}, 'w'); time.sleep({HANG})"
@@ -35,9 +37,9 @@ def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
     while not ready.exists():
         assert command.poll() is None
         time.sleep(0.01)
-    command.terminate()
+    command.send_signal(number)
     _, said = command.communicate(timeout=HANG)
-    assert command.returncode == 143 and "SIGTERM" in said
+    assert command.returncode == 128 + number and number.name in said
 
 
 LEAK = str(BUILD / "bench_programs" / "planted_leak")

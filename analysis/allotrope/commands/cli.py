@@ -56,9 +56,11 @@ def main() -> NoReturn:
     stand_in_for_closed_streams()
     if locale_is_ascii(os.environ):
         speak_ascii()
-    # SIGTERM ends us as Ctrl-C does: what we have started ends too, temporary files are removed.
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # These end us as Ctrl-C does: what we have started ends too, what was measured is written,
+    # temporary files are removed.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     try:
         status = cli.main(prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()

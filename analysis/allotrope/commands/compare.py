@@ -321,7 +321,7 @@ def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Cond
     outputs = Outputs(files, [plan.input])
     comparison = compare_with_progress(plan)
     if witness and comparison.incomplete is None:
-        comparison.witness = call_witnesses(comparison)
+        ask_witnesses(comparison)
     document = compare_output.as_document(comparison)
     outputs.write(
         {
@@ -336,6 +336,15 @@ def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Cond
     if comparison.interrupted:
         return 128 + signal.SIGINT
     return gate_status(judge(gate, document)) or exit_status(comparison)
+
+
+def ask_witnesses(comparison: Comparison) -> None:
+    """An interruption keeps what was measured before."""
+    try:
+        comparison.witness = call_witnesses(comparison)
+    except KeyboardInterrupt:
+        comparison.interrupted = True
+        comparison.incomplete = "interrupted while hyperfine and perf were asked"
 
 
 def gate_status(judgements: Sequence[Judgement]) -> int:
