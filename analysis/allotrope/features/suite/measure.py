@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 import os
 import time
 import tomllib
@@ -133,7 +134,8 @@ def read_suite(file: Path) -> Suite:
         valid = ", ".join(sorted(SUITE_KEYS))
         raise UserError(f"--suite: {file}: unknown key '{min(unknown)}'; valid are: {valid}")
     entries = table.get("program")
-    if not isinstance(entries, list) or not entries:
+    tables = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    if not tables or not entries:
         raise UserError(f"--suite: {file} has no [[program]]")
     common = _texts(file, "environment", table.get("environment", {}))
     programs = [_read_program(file, entry, common) for entry in entries]
@@ -164,6 +166,9 @@ def _read_program(file: Path, entry: dict[str, Any], common: Mapping[str, str]) 
             raise UserError(f"{where}: {key} must be {kinds}, not {value!r}")
         if isinstance(value, list) and not all(isinstance(word, str) for word in value):
             raise UserError(f"{where}: {key} must hold strings only")
+    seconds = entry.get("timeout_seconds", 1)
+    if isinstance(seconds, bool) or not 0 < seconds < math.inf:
+        raise UserError(f"{where}: timeout_seconds must be a number above 0, not {seconds!r}")
     command = entry["command"]
     if isinstance(command, str):
         command = ["/bin/sh", "-eu", "-c", command]
