@@ -525,6 +525,15 @@ class TestBuilds:
         specs = [one["spec"] for one in json.loads(done.stdout)["results"]]
         assert specs == ["old/glibc", "old/bsd", "new/glibc", "new/bsd"]
 
+    def test_the_baseline_is_the_first_build_under_the_one_that_is_named(
+        self, mock: Command
+    ) -> None:
+        builds = ["--build=old=true", "--build=new=true", "-a", "glibc", "-a", "mock"]
+        options = ["--baseline=mock", "--rounds=1", "--warmup=0", "--json=-"]
+        done = mock.run("compare", *builds, *options, "--", "{build}")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["baseline"] == "old/mock"
+
     @pytest.mark.parametrize(
         "words, said",
         [

@@ -348,6 +348,11 @@ class TestQuestions:
         [
             (["--server", "x {port}"], "--server needs --load"),
             (["--load", "x"], "--load needs --server"),
+            (["--stop-timeout", "5", "--", "ls"], "--stop-timeout needs --server"),
+            (
+                ["--server", "x {port}", "--load", "y", "--suite", "z.toml"],
+                "--suite does not go with --server; a suite is made of commands",
+            ),
             (["--server", "x", "--load", "y"], "--ready is missing"),
             (["--server", "", "--load", "y"], "--server is empty"),
             (["--server", "x '", "--load", "y"], "is no command"),

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+BASELINE = "glibc"
 # For --html, --json, --csv and --markdown of a suite, too.
 WRITTEN = {
     "--json": "write everything as JSON (- is stdout)",
@@ -104,7 +105,11 @@ WRITTEN = {
     "ours in its default preset, and the installed peers)"
 )
 @click.option(
-    "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
+    "--baseline",
+    metavar="ALLOCATOR",
+    default=BASELINE,
+    show_default=True,
+    help="what ratios are to; of builds the first one under it (default there: the first -a)",
 )
 @click.option(
     "--rounds",
@@ -268,6 +273,8 @@ def compare_allocators(
     if source is not None:
         return show_again(context, source, against, gate, files)
     refuse_what_does_not_fit(context, suite_file is not None, command)
+    if server is not None:
+        refuse_what_is_for_commands(given_options(context))
     if suite_file is not None:
         run = suite_run(suite_file, state_file, only, specs, baseline, settings, cluster)
         return compare_suite(run, resume, files, gate, cluster)
@@ -275,10 +282,10 @@ def compare_allocators(
         command = ("/bin/sh", "-c", shell)
     if server is not None:
         need_proc("compare --server")
-        refuse_what_is_for_commands(given_options(context))
         settings["check"], command = "none", tuple(server.command())
     need_command(command, "compare [-a ALLOCATOR]...")
-    contenders, place = choose_measured(specs, baseline, builds, command)
+    named = baseline if "baseline" in given_options(context) else None
+    contenders, place = choose_measured(specs, named, builds, command)
     if vary:
         scanned = Scanned(command, read_varied(vary), contenders, place, server)
         return compare_varied(scanned, settings, files, gate)
@@ -664,18 +671,20 @@ def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Alloc
 
 
 def choose_measured(
-    specs: tuple[str, ...], baseline: str, builds: Sequence[str], command: Sequence[str]
+    specs: tuple[str, ...], baseline: str | None, builds: Sequence[str], command: Sequence[str]
 ) -> tuple[list[Allocator], int]:
-    """The allocators, or builds under them, to compare, and the baseline's place among them."""
+    """The allocators, or builds under them, to compare, and the baseline's place among them.
+    baseline: None where none was named."""
     if builds:
         return choose_builds(builds, specs, baseline, command)
-    return choose_contenders(specs, baseline)
+    return choose_contenders(specs, baseline or BASELINE)
 
 
 def choose_builds(
-    builds: Sequence[str], specs: tuple[str, ...], baseline: str, command: Sequence[str]
+    builds: Sequence[str], specs: tuple[str, ...], baseline: str | None, command: Sequence[str]
 ) -> tuple[list[Allocator], int]:
-    """Each build under each allocator, the first build's baseline first."""
+    """Each build under each allocator. The baseline is the first build under the allocator that is
+    named as such, else under the first."""
     if not any(BUILD in word for word in command):
         raise UserError(f"--build: write {BUILD} in the command where the program's name stands")
     programs: dict[str, str] = {}
@@ -688,7 +697,8 @@ def choose_builds(
         programs[name] = program
     if len(programs) == 1:
         raise UserError("--build: one build alone compares with nothing; give two, old=… new=…")
-    chosen, place = choose_contenders(specs or (baseline,), baseline if not specs else specs[0])
+    base = baseline or (specs[0] if specs else BASELINE)
+    chosen, place = choose_contenders(specs or (base,), base)
     alone = len(chosen) == 1
     contenders = [
         allocator.with_build(name, program, alone)
