@@ -20,6 +20,7 @@ from allotrope.features.compare.difference import (
 )
 from allotrope.features.compare.gate import (
     check_conditions,
+    check_looks,
     check_quantities,
     judge,
     parse_condition,
@@ -170,6 +171,16 @@ class TestConditions:
             parse_condition("blocks.rss > 5MB")
         with pytest.raises(UserError, match="no quantity 'pages'.*cpu_seconds"):
             judge([parse_condition("any.pages > 1")], document((1, 1, 1)))
+
+    def test_with_until_the_last_look_must_have_an_interval(self, mock: Command) -> None:
+        one = [parse_condition("any.cpu > 1.05")]
+        assert check_looks(one, 5, 400) == 400 and check_looks([], 5, 9) == 9
+        # Three looks share the permitted error, so each needs more rounds than one would.
+        with pytest.raises(UserError, match="at least --most-rounds 11; 9 would decide nothing"):
+            check_looks(one, 5, 9)
+        gate = ("--until=2%", "--most-rounds=8", "--fail-if=any.cpu > 1", "-a", "mock")
+        done = mock.run("compare", *gate, "--", "true")
+        assert done.returncode == 2 and "at least --most-rounds 9; 8 would" in done.stderr
 
     @pytest.mark.parametrize(
         "text, why",

@@ -32,6 +32,7 @@ from ..features.compare.gate import (
     Condition,
     Judgement,
     check_conditions,
+    check_looks,
     check_quantities,
     gate_lines,
     judge,
@@ -273,8 +274,6 @@ def compare_allocators(
     if source is not None:
         return show_again(context, source, against, gate, files)
     refuse_what_does_not_fit(context, suite_file is not None, command)
-    if server is not None:
-        refuse_what_is_for_commands(given_options(context))
     if suite_file is not None:
         run = suite_run(suite_file, state_file, only, specs, baseline, settings, cluster)
         return compare_suite(run, resume, files, gate, cluster)
@@ -291,9 +290,16 @@ def compare_allocators(
         return compare_varied(scanned, settings, files, gate)
     _need_readable("--input", settings["input"])
     plan = Plan(command, contenders, place, server=server, **settings)
-    rounds = settings["rounds"] or JUDGED_ROUNDS
+    rounds = last_rounds(gate, plan)
     _check_gate(gate, plan.allocators, plan.baseline, rounds, plan.server is not None)
     return compare_command(plan, witness, files, gate)
+
+
+def last_rounds(gate: Sequence[Condition], plan: Plan) -> int:
+    """How many there are in the end, as far as it is known before a run; of a short command more.
+    Raises UserError where they decide nothing."""
+    first = plan.rounds or JUDGED_ROUNDS
+    return first if plan.until is None else check_looks(gate, first, plan.most_rounds)
 
 
 def _check_gate(
@@ -540,6 +546,8 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
     """Options that would be ignored are refused."""
     if context.params["against"] is not None:
         raise UserError("--against needs --from FILE, the later comparison")
+    if context.params["server"] is not None:
+        refuse_what_is_for_commands(given_options(context))
     shell = context.params["shell"]
     if shell is not None and command:
         raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
