@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The words of the command: run, list, and how bad questions are answered."""
 
+import io
 import json
 import os
 import re
@@ -14,6 +15,8 @@ from typing import Any
 import jsonschema
 import click
 import pytest
+from allotrope.commands.cli import replace_what_it_lacks
+from allotrope.output.terminal import print_table, print_wrapped, terminal
 from allotrope.system.allocators import PEERS, libc_version
 from conftest import Command
 
@@ -544,6 +547,28 @@ def test_the_locale_c_is_spoken_to_in_ascii(
 def test_a_document_on_standard_output_is_no_speech(real: Command, tmp_path: Path) -> None:
     words = ("compare", "--rounds", "1", "-a", "glibc", "--markdown", "-", "--", "true")
     assert "–" in real.run(*words, environment={"LC_ALL": "C"}).stdout
+
+
+@pytest.mark.parametrize(
+    "encoding, written",
+    [("utf-8", b"2 \xc3\x97 \xe2\x80\x93 \xff"), ("latin-1", b"2 \xd7 - \xff")],
+)
+def test_what_the_locale_has_no_sign_for_is_written(encoding: str, written: bytes) -> None:
+    """Most have no dash, and none has a sign for a byte of a name that is no text."""
+    buffer = io.BytesIO()
+    stream = io.TextIOWrapper(buffer, encoding=encoding)
+    replace_what_it_lacks(stream)
+    stream.write("2 × – \udcff")
+    stream.flush()
+    assert buffer.getvalue() == written
+
+
+def test_a_line_on_the_terminal_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a program calls itself, or says last."""
+    console = terminal()
+    print_table(console, [["who"], ["a\nb\x1b[31m"]], styles=[""])
+    print_wrapped(console, "said \x1b[31m")
+    assert capsys.readouterr().out == "who\na\\x0ab\\x1b[31m\nsaid \\x1b[31m\n"
 
 
 def test_without_a_terminal_rows_are_whole_lines(real: Command) -> None:

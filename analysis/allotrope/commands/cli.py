@@ -56,6 +56,8 @@ def main() -> NoReturn:
     stand_in_for_closed_streams()
     if locale_is_ascii(os.environ):
         speak_ascii()
+    else:
+        replace_what_it_lacks(sys.stdout)
     # These end us as Ctrl-C does: what we have started ends too, what was measured is written,
     # temporary files are removed.
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -95,6 +97,14 @@ def locale_is_ascii(environment: Mapping[str, str]) -> bool:
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     chosen = next((environment[name] for name in names if environment.get(name)), "C")
     return chosen in ("C", "POSIX")
+
+
+def replace_what_it_lacks(stream: object) -> None:
+    """What the encoding has no sign for is written as in ASCII, and bytes that are no text as they
+    are."""
+    codecs.register_error(PROGRAM, in_ascii)
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors=PROGRAM)
 
 
 def speak_ascii() -> None:

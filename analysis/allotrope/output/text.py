@@ -32,6 +32,11 @@ def printable(text: str) -> str:
     return re.sub(r"[\x00-\t\v-\x1f\x7f-\x9f]", lambda byte: f"\\x{ord(byte[0]):02x}", text)
 
 
+def one_line(text: str) -> str:
+    """The same, and the ends of lines, too."""
+    return printable(text).replace("\n", r"\x0a")
+
+
 def markdown_table(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
     """Lines of a table in GitHub's Markdown, header first. left: the columns of words; figures are
     set at the right."""

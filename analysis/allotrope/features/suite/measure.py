@@ -209,7 +209,7 @@ def is_inherited(name: str) -> bool:
 
 def folder_of(program: Program) -> str:
     """A name as long for every program, and the same whatever else is measured."""
-    return hashlib.blake2b(program.name.encode(), digest_size=4).hexdigest()
+    return hashlib.blake2b(os.fsencode(program.name), digest_size=4).hexdigest()
 
 
 class SuiteRun:
