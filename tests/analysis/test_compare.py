@@ -871,6 +871,38 @@ class TestVerdictOnMemory:
         assert memory[-1] == words.removeprefix("same, ")
 
 
+def test_names_are_no_markup_in_a_picture() -> None:
+    """plotly takes some of HTML for its own. A build may be called anything."""
+    contenders = [
+        dataclasses.replace(glibc(), spec=spec, build=spec) for spec in ("<i>old", "<i>new")
+    ]
+    comparison = Comparison(Plan(["true"], contenders, rounds=9, check="none"))
+    for contender in comparison.contenders:
+        contender.runs += [run_of(1 << 23)] * 9
+    document = as_document(comparison, machine={})
+    points = {"seconds": [0.0], "requested_bytes": [1], "mapped_bytes": [1], "resident_bytes": [1]}
+    pauses = {"from_2^01_us": 1}
+    gc = {"collections": 1, "causes": {}, "given_up": {}, "pause_ns": 1, "longest_pause_ns": 1}
+    gc["pauses"] = pauses
+    histogram = {"calls": 1, "longest_ns": 9, "calls_below_ns": {}}
+    quantiles = dict.fromkeys(("p50_ns", "p99_ns", "p99.9_ns"), 1)
+    for result in document["results"]:
+        heap = {"timeline": points, "collector": gc, "waste": None, "sizes": None}
+        latency = {"calls": {"malloc": histogram | quantiles}, "own_cost_ns_subtracted": 1}
+        result |= {"heap": heap, "latency": latency | {"cpu_seconds": 1.0}}
+    figures = [one for part in compare_page.sections(document) for one in part.figures]
+    drawn = {figure.name: json.dumps([figure.data, figure.layout]) for figure in figures}
+    assert {"trade-off", "heap-over-time", "pauses", "latency-malloc"} <= drawn.keys()
+    for name, text in drawn.items():
+        assert "<i>" not in text and "&lt;i>" in text, name
+
+
+def test_a_ratio_of_nought_is_shown() -> None:
+    summary = {"median": 0.0, "low": 0.0, "high": 1.0} | {"ratio": 0.0}
+    summary |= {"ratio_low": 0.0, "ratio_high": 1.0}
+    assert compare_page._cells(summary, str)[-1] == "0.000 [0.000, 1.000]"
+
+
 @pytest.mark.parametrize("server", [None, ServerPlan("server", "true", "load")])
 def test_coverage_is_not_said_to_be_more_than_it_is(server: ServerPlan | None) -> None:
     """Of 16 rounds it is 99.58%."""

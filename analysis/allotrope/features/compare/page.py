@@ -183,7 +183,7 @@ def _point(place: int, result: Result, time: str, memory: str, scale: float) -> 
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": result["spec"],
+        "name": plain(result["spec"]),
         "x": [space["median"] / MEBIBYTE],
         "y": [scale * cpu["median"]],
         "error_x": _bar(space, 1 / MEBIBYTE, place),
@@ -403,7 +403,7 @@ def _over_time(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": one["spec"],
+                "name": plain(one["spec"]),
                 "x": times["seconds"],
                 "y": [value / MEBIBYTE for value in times[quantity]],
                 "line": {"color": colour(place), "width": 1.5, "dash": dash, "shape": "hv"},
@@ -494,7 +494,7 @@ def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) ->
         data=[
             {
                 "type": "bar",
-                "name": spec,
+                "name": plain(spec),
                 "x": names,
                 "y": [found.get(power, 0) for power in span],
                 "marker": {"color": colour(place)},
@@ -693,7 +693,7 @@ def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
     if summary is None:
         return ["–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
-    ratio = _ratio(summary) if summary["ratio"] else "–"
+    ratio = _ratio(summary) if summary["ratio"] is not None else "–"
     return [write(summary["median"]), interval, ratio]
 
 
