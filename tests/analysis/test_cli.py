@@ -16,8 +16,11 @@ import jsonschema
 import click
 import pytest
 from allotrope.commands.cli import replace_what_it_lacks
+from allotrope.commands.compare import compare_with_progress
+from allotrope.features.compare.measure import Plan
 from allotrope.output.terminal import print_table, print_wrapped, terminal
-from allotrope.system.allocators import PEERS, libc_version
+from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, width_of
+from allotrope.system.allocators import PEERS, glibc, libc_version
 from conftest import Command
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
@@ -561,6 +564,25 @@ def test_what_the_locale_has_no_sign_for_is_written(encoding: str, written: byte
     stream.write("2 × – \udcff")
     stream.flush()
     assert buffer.getvalue() == written
+
+
+def test_a_width_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, width in (("70", 70), ("²", WIDTH_WITHOUT_TERMINAL), ("", WIDTH_WITHOUT_TERMINAL)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert width_of(os.open(os.devnull, os.O_RDONLY)) == width
+
+
+def test_progress_shows_a_name_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """rich takes some of it for its markup."""
+    plan = Plan(["true"], [glibc()])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(
+        "allotrope.commands.compare.compare", lambda _, show: show("under ./a[/b].so", 2)
+    )
+    compare_with_progress(plan)
+    assert "./a[/b].so" in capsys.readouterr().err
 
 
 def test_a_line_on_the_terminal_is_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -740,7 +740,7 @@ def compare_with_progress(plan: Plan) -> Comparison:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

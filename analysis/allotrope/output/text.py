@@ -13,7 +13,7 @@ LEAST_WIDTH = 40
 def width_of(descriptor: int) -> int:
     """The terminal's, or what COLUMNS says, or 100 where there is neither."""
     wanted = os.environ.get("COLUMNS", "")
-    if wanted.isdigit() and int(wanted) > 0:
+    if wanted.isdecimal() and int(wanted) > 0:
         return max(int(wanted), LEAST_WIDTH)
     try:
         return max(os.get_terminal_size(descriptor).columns, LEAST_WIDTH)
