@@ -159,7 +159,9 @@ def test_a_program_may_lie_in_a_folder_of_any_name(real: Command, tmp_path: Path
     shutil.copy(LEAK, program)
     done = real.run("sites", "-a", "bsd", "--rate", "1", "--json", str(file), "--", str(program))
     assert done.returncode == 0, done.stderr
-    assert by_function(json.loads(file.read_text()), "exit")["grow"] == (25600, LEAKED)
+    document = json.loads(file.read_text())
+    assert document["command"] == program.name
+    assert by_function(document, "exit")["grow"] == (25600, LEAKED)
 
 
 @pytest.mark.parametrize("spec", ("bsd", "knuth:classic", "blocks", "glibc"))
