@@ -39,6 +39,9 @@ def test_reports_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     for number in (3, 1, 2):
         (tmp_path / f"{number}.json").write_text(json.dumps({"pid": number}))
     (tmp_path / "other").write_text("no report")
+    # Of processes that outlive the command, or were killed while they wrote.
+    for number, text in enumerate(("", '{"pid": 4, "comm')):
+        (tmp_path / f"half-{number}.json").write_text(text)
     assert [one["pid"] for one in read_reports(tmp_path)] == [1, 2, 3]
     assert read_reports(tmp_path / "nowhere") == []
 

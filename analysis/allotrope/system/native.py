@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Our native programs, asked for what they know, and the reports that our library leaves behind."""
 
+import contextlib
 import json
 import os
 import re
@@ -60,8 +61,12 @@ def name_in_report(text: str) -> str:
 
 
 def read_reports(folder: Path) -> list[dict[str, Any]]:
-    """The JSON that a command's processes wrote into a folder, each into a file of its own."""
-    reports = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    """The JSON that a command's processes wrote into a folder, each into a file of its own. One
+    that is not whole is left out: its process outlives the command, or was killed as it wrote."""
+    reports = []
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(ValueError):
+            reports.append(json.loads(file.read_text()))
     for report in reports:
         if "command" in report:
             report["command"] = name_in_report(report["command"])
