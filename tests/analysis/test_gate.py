@@ -251,6 +251,15 @@ class TestDifference:
         rows = rows_of(few, document((0.9, 0.91, 0.92)))
         assert {row[5] for row in rows[1:]} == {"not decided"}
 
+    def test_with_until_an_interval_needs_more_rounds(self) -> None:
+        """Each of several looks has more confidence than one."""
+        few, enough = (document((1.1, 1.11, 1.12), confidence=1 - 0.005 / 9) for _ in range(2))
+        for key, value in few["results"][1].items():
+            if isinstance(value, dict):
+                few["results"][1][key] = value | {"interval": "range"}
+        note = "Below 12 rounds there is no interval but a range, which decides nothing."
+        assert note in check_pair(few, enough) and note in check_pair(enough, few)
+
     @pytest.mark.parametrize("later", [False, True])
     def test_nor_does_what_an_interruption_left(self, later: bool) -> None:
         pair = [document((1.1, 1.11, 1.12), 5, **INTERRUPTED), document((0.9, 0.91, 0.92))]
@@ -316,6 +325,8 @@ class TestDifference:
         cpu = next(row for row in rows_of(*pair) if row[:2] == ["blocks:x=1.5", "CPU"])
         assert cpu[5] == "same"
         assert "by more than 50%." in difference_lines(held(*pair))[0]
+        pair[1]["threshold"] = 0.125
+        assert "by more than 12.5%." in difference_lines(held(*pair))[0]
 
     def test_what_was_not_served_has_no_verdict(self) -> None:
         before, after = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92))

@@ -18,7 +18,7 @@ from ...output import files
 from ...output.sentences import LITTLE, Sentence, counted, enumerate_names
 from ...output.text import markdown_table
 from ...output.units import format_bytes, format_percent, format_ratio, format_time
-from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
+from ...statistics.intervals import JUDGED_CONFIDENCE, Estimate, least_rounds
 from ...statistics.verdicts import THRESHOLD, Interval, Outcome, Weight, is_told, judge
 from ...system.errors import UserError
 from .findings import cpu_quantity, memory_quantity
@@ -54,18 +54,20 @@ def check_pair(before: Document, after: Document) -> list[str]:
     only = names[0] ^ names[1]
     if only:
         notes.append(f"Only in one of them: {', '.join(sorted(only))}.")
-    if _have_ranges(before, after):
+    needed = max(map(_rounds_needed, (before, after)))
+    if needed:
         notes.append(
-            f"Below {LEAST_JUDGED_ROUNDS} rounds there is no interval but a range, which decides "
-            "nothing."
+            f"Below {needed} rounds there is no interval but a range, which decides nothing."
         )
     return notes + _notes_of_status(before, after)
 
 
-def _have_ranges(*documents: Document) -> bool:
-    """Whether one of them has, in any quantity."""
-    results = [result for document in documents for result in document["results"]]
-    return any(few_rounds(*summaries(result).values()) is not None for result in results)
+def _rounds_needed(document: Document) -> int:
+    """How many an interval takes, where some quantity has a range instead; else 0."""
+    few = (few_rounds(*summaries(result).values()) for result in document["results"])
+    if all(count is None for count in few):
+        return 0
+    return least_rounds(float(document.get("confidence", JUDGED_CONFIDENCE)))
 
 
 def interruption(when: str, what: str, has_figures: bool) -> str:
@@ -282,7 +284,7 @@ def difference_lines(difference: Difference) -> list[str]:
         f"change: of the ratio to {base}, after over before, so that machine and day cancel; of "
         f"{base} itself: of its figure. The interval is from the lowest to the highest that both "
         f"intervals allow; better or worse is what it shows to be so by more than "
-        f"{100 * threshold_of(after):.2g}%.",
+        f"{format_percent(threshold_of(after))}.",
     ]
     if any(one.of == "mean" for one in difference.found):
         lines.append(
