@@ -562,6 +562,7 @@ class TestBuilds:
             (["--build=a=ls", "--build=b=ls", "--", "ls"], "write {build} in the command"),
             (["--build=a=ls", "--", "{build}"], "one build alone"),
             (["--build=ls", "--", "{build}"], "not of the form NAME=PROGRAM"),
+            (["--build=any=ls", "--build=b=ls", "--", "{build}"], "'any' is every one of them"),
             (["--build=a=ls", "--build=a=ls", "--", "{build}"], "'a' is given twice"),
             (
                 ["--build=a=ls", "--build=b=/no/such", "--", "{build}"],

@@ -29,6 +29,7 @@ from ..features.compare.difference_page import difference_page
 from ..features.compare.findings import Document
 from ..features.compare.gate import STATUS as GATE_STATUS
 from ..features.compare.gate import (
+    ANY,
     Condition,
     Judgement,
     check_conditions,
@@ -702,6 +703,8 @@ def choose_builds(
             raise UserError(f"--build: '{text}' is not of the form NAME=PROGRAM")
         if name in programs:
             raise UserError(f"--build: '{name}' is given twice")
+        if name == ANY:
+            raise UserError(f"--build: '{name}' is every one of them; choose another name")
         programs[name] = program
     if len(programs) == 1:
         raise UserError("--build: one build alone compares with nothing; give two, old=… new=…")
