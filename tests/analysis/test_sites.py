@@ -17,7 +17,7 @@ import pytest
 from allotrope.features.reach.served import NotSeen
 from allotrope.features.sites import page as sites_page
 from allotrope.features.sites import timeline as sites_timeline
-from allotrope.features.sites.measure import Frame, Site, Sites, Tally
+from allotrope.features.sites.measure import OF_ONE, Frame, Site, Sites, Tally
 from allotrope.features.sites.output import as_document
 from allotrope.features.sites.snapshot import Unreadable
 from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_over_time
@@ -25,6 +25,7 @@ from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
+from scipy import stats
 from under import BUILD, HANG, PYTHON, await_looks, await_that, static_that_lingers
 
 
@@ -426,6 +427,13 @@ def test_a_peak_for_which_few_samples_stand_has_its_bounds(real: Command, tmp_pa
     one = Site((), Tally(3000, 3 << 18), Tally(), Tally())
     low, high = replace(sampled, sites=[one]).peak_range()
     assert low < 274 << 10 and high > 3 << 18
+    for count in (1, 3, 10, 100):
+        raw = {"peak_bytes": count << 18, "rate_bytes": 1 << 18}
+        sites = [Site((), Tally(3000, count << 18), Tally(), Tally())]
+        _, high = replace(sampled, raw=raw, sites=sites).peak_range()
+        # Above that lies the mean of 2.3% of the Poisson counts that are so small.
+        exact = stats.chi2.ppf(stats.norm.cdf(OF_ONE), 2 * (count + 1)) / 2
+        assert high / (1 << 18) == pytest.approx(exact, rel=0.01)
     large = Site((), Tally(3, 3 << 18), Tally(), Tally())
     assert replace(sampled, sites=[large]).peak_range() == (3 << 18, 3 << 18)
 
