@@ -49,6 +49,13 @@ def test_what_cannot_be_meant_is_refused(texts: list[str], said: str) -> None:
         read_varied(texts)
 
 
+def test_values_are_filled_in_once() -> None:
+    """What a value has in braces is its own."""
+    varied = {"a": ["{b}"], "b": ["1", "2"]}
+    commands = [one.command for one in programs(["echo", "{a} {b} {c}"], varied, {})]
+    assert commands == [["echo", "{b} 1 {c}"], ["echo", "{b} 2 {c}"]]
+
+
 def test_a_parameter_that_stands_nowhere_is_refused() -> None:
     with pytest.raises(UserError, match="no {size} where size could stand"):
         programs(["true", "size"], {"size": ["1"]}, {})
