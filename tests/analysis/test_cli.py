@@ -19,7 +19,7 @@ from allotrope.commands.cli import replace_what_it_lacks
 from allotrope.commands.compare import compare_with_progress
 from allotrope.features.compare.measure import Plan
 from allotrope.output.terminal import print_table, print_wrapped, terminal
-from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, width_of
+from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, markdown_table, width_of
 from allotrope.system.allocators import PEERS, glibc, libc_version
 from conftest import Command
 
@@ -564,6 +564,10 @@ def test_what_the_locale_has_no_sign_for_is_written(encoding: str, written: byte
     stream.write("2 × – \udcff")
     stream.flush()
     assert buffer.getvalue() == written
+
+
+def test_a_cell_of_markdown_is_a_line() -> None:
+    assert markdown_table([["who"], ["a\nb|c"]])[-1] == r"| a b\|c |"
 
 
 def test_a_width_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

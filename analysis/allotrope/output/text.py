@@ -41,6 +41,6 @@ def markdown_table(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) 
     """Lines of a table in GitHub's Markdown, header first. left: the columns of words; figures are
     set at the right."""
     edge = ["---" if column in left else "---:" for column in range(len(rows[0]))]
-    cells = ([cell.replace("|", r"\|") or " " for cell in row] for row in rows)
+    cells = ([cell.replace("|", r"\|").replace("\n", " ") or " " for cell in row] for row in rows)
     header, *others = (f"| {' | '.join(row)} |" for row in cells)
     return [header, f"|{'|'.join(edge)}|", *others]
