@@ -45,9 +45,10 @@ from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.system.allocators import glibc
 from allotrope.system.launch import Run
+from allotrope.system.process_tree import image_of
 from conftest import Command
 from rich.console import Console
-from under import HANG, SOURCE
+from under import HANG, SOURCE, await_that
 
 # docs/compare-format.md, by hand.
 NUMBER = {"type": "number"}
@@ -686,6 +687,19 @@ class TestInterruption:
         # The round that was interrupted is dropped: all have the same ones.
         assert None not in one and None not in other and len(one) == len(other)
         assert not any(Path("/proc", pid).exists() for pid in trace.read_text().split())
+
+    def test_what_a_preparation_waits_for_ends_with_it(self, mock: Command, tmp_path: Path) -> None:
+        """A signal that is sent to us alone reaches neither."""
+        pid = tmp_path / "pid"
+        prepare = f"sleep {2 * HANG} & echo $! >{pid}.new; mv {pid}.new {pid}; wait"
+        started = mock.start("compare", "-a", "mock", "--prepare", prepare, "--", "true")
+        while not pid.exists():
+            assert started.poll() is None
+            time.sleep(0.02)
+        started.terminate()
+        assert started.wait(timeout=HANG) == 130
+        await_that(lambda: image_of(int(pid.read_text())) is None)
+        assert image_of(int(pid.read_text())) is None
 
     def test_nothing_is_lost_with_a_witness(self, mock: Command, tmp_path: Path) -> None:
         """Who interrupts it is the witness here."""
