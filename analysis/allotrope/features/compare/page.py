@@ -9,7 +9,6 @@ from ...output.units import (
     MEBIBYTE,
     format_bytes,
     format_count,
-    format_coverage,
     format_nanoseconds,
     format_percent,
     format_ratio,
@@ -23,7 +22,7 @@ from ..latency.page import latency_sections
 from ..reach import served
 from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
-from .judged import difference_of, verdict_in_words
+from .judged import coverage_in_words, difference_of, verdict_in_words
 from .recommendation import recommend
 from .server_page import (
     command_line,
@@ -261,7 +260,7 @@ def _strip(
         if summary is not None and base is not None and summary["ratio"] is not None:
             data += _dots(place, result["spec"], summary, base, write)
     kind = next(one[quantity] for one in results if one[quantity])
-    coverage = f"{format_coverage(kind['coverage'])} interval"
+    coverage = f"{coverage_in_words(kind['coverage'], document.get('until'))} interval"
     bar = "range" if kind["interval"] == RANGE else coverage
     return Figure(
         name=f"{prefix}{quantity.replace('_', '-')}",
