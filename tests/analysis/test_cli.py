@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import click
 import pytest
-from allotrope.commands.cli import replace_what_it_lacks
+from allotrope.commands.cli import hang_up, replace_what_it_lacks
 from allotrope.commands.compare import compare_with_progress
 from allotrope.features.compare.measure import Plan
 from allotrope.output.terminal import print_table, print_wrapped, terminal
@@ -564,6 +564,17 @@ def test_what_the_locale_has_no_sign_for_is_written(encoding: str, written: byte
     stream.write("2 × – \udcff")
     stream.flush()
     assert buffer.getvalue() == written
+
+
+def test_a_terminal_closes_once() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, hang_up)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_cell_of_markdown_is_a_line() -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from types import FrameType
 from typing import Mapping, NoReturn
 
 import click
@@ -60,9 +61,9 @@ def main() -> NoReturn:
         replace_what_it_lacks(sys.stdout)
     # These end us as Ctrl-C does: what we have started ends too, what was measured is written,
     # temporary files are removed.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number, ends in ((signal.SIGTERM, signal.default_int_handler), (signal.SIGHUP, hang_up)):
         if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, ends)
     try:
         status = cli.main(prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
@@ -81,6 +82,13 @@ def main() -> NoReturn:
         what = "write to standard output" if error.filename is None else f"use {error.filename}"
         end(2, f"cannot {what}: {error.strerror}")
     sys.exit(status or 0)
+
+
+def hang_up(number: int, frame: FrameType | None) -> None:
+    """Of a terminal that closes both the shell and the kernel tell. The second time must not cost
+    the results that are being written."""
+    signal.signal(number, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
 
 
 def stand_in_for_closed_streams() -> None:
