@@ -579,6 +579,16 @@ def test_tree_adds_up() -> None:
         assert node.size == 300
 
 
+def test_templates_are_no_markup_in_a_flame_graph() -> None:
+    tally = Tally(1, 100)
+    frames = (Frame(1, [symbols.Place("f<int>::g", None, None, "", 0)]),)
+    found = Sites({}, [Site(frames, tally, tally, tally)], 1, symbols.Symbols([]))
+    figure = sites_page.flame_graph(found, "peak")
+    assert figure is not None
+    assert figure.data[0]["labels"] == ["all", "f&lt;…>::g"]
+    assert [one[0] for one in figure.data[0]["customdata"]] == ["all", "f&lt;…>::g"]
+
+
 @pytest.mark.parametrize(
     "function, brief",
     [
