@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The words of the command: run, list, and how bad questions are answered."""
 
+import io
 import json
 import os
 import re
@@ -14,7 +15,12 @@ from typing import Any
 import jsonschema
 import click
 import pytest
-from allotrope.system.allocators import PEERS, libc_version
+from allotrope.commands.cli import hang_up, replace_what_it_lacks
+from allotrope.commands.compare import compare_with_progress
+from allotrope.features.compare.measure import Plan
+from allotrope.output.terminal import print_table, print_wrapped, terminal
+from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, markdown_table, width_of
+from allotrope.system.allocators import PEERS, glibc, libc_version
 from conftest import Command
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
@@ -544,6 +550,62 @@ def test_the_locale_c_is_spoken_to_in_ascii(
 def test_a_document_on_standard_output_is_no_speech(real: Command, tmp_path: Path) -> None:
     words = ("compare", "--rounds", "1", "-a", "glibc", "--markdown", "-", "--", "true")
     assert "–" in real.run(*words, environment={"LC_ALL": "C"}).stdout
+
+
+@pytest.mark.parametrize(
+    "encoding, written",
+    [("utf-8", b"2 \xc3\x97 \xe2\x80\x93 \xff"), ("latin-1", b"2 \xd7 - \xff")],
+)
+def test_what_the_locale_has_no_sign_for_is_written(encoding: str, written: bytes) -> None:
+    """Most have no dash, and none has a sign for a byte of a name that is no text."""
+    buffer = io.BytesIO()
+    stream = io.TextIOWrapper(buffer, encoding=encoding)
+    replace_what_it_lacks(stream)
+    stream.write("2 × – \udcff")
+    stream.flush()
+    assert buffer.getvalue() == written
+
+
+def test_a_terminal_closes_once() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, hang_up)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_cell_of_markdown_is_a_line() -> None:
+    assert markdown_table([["who"], ["a\nb|c"]])[-1] == r"| a b\|c |"
+
+
+def test_a_width_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, width in (("70", 70), ("²", WIDTH_WITHOUT_TERMINAL), ("", WIDTH_WITHOUT_TERMINAL)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert width_of(os.open(os.devnull, os.O_RDONLY)) == width
+
+
+def test_progress_shows_a_name_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """rich takes some of it for its markup."""
+    plan = Plan(["true"], [glibc()])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(
+        "allotrope.commands.compare.compare", lambda _, show: show("under ./a[/b].so", 2)
+    )
+    compare_with_progress(plan)
+    assert "./a[/b].so" in capsys.readouterr().err
+
+
+def test_a_line_on_the_terminal_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a program calls itself, or says last."""
+    console = terminal()
+    print_table(console, [["who"], ["a\nb\x1b[31m"]], styles=[""])
+    print_wrapped(console, "said \x1b[31m")
+    assert capsys.readouterr().out == "who\na\\x0ab\\x1b[31m\nsaid \\x1b[31m\n"
 
 
 def test_without_a_terminal_rows_are_whole_lines(real: Command) -> None:

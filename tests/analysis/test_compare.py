@@ -32,15 +32,23 @@ from allotrope.features.compare.measure import (
     read_accounts,
     steps,
 )
-from allotrope.features.compare.output import as_document, as_markdown, print_comparison
+from allotrope.features.compare.output import (
+    as_document,
+    as_markdown,
+    legend,
+    print_comparison,
+)
 from allotrope.features.latency.page import share_above
+from allotrope.features.server.plan import ServerPlan
+from allotrope.features.server.run import ServerRun
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.system.allocators import glibc
 from allotrope.system.launch import Run
+from allotrope.system.process_tree import image_of
 from conftest import Command
 from rich.console import Console
-from under import HANG, SOURCE
+from under import HANG, SOURCE, await_that
 
 # docs/compare-format.md, by hand.
 NUMBER = {"type": "number"}
@@ -468,6 +476,16 @@ class TestMeasuring:
         words = ("-a", "mock", "--markdown", str(tmp_path / "md"), "--", "echo", "\udcff[red]")
         assert measure(mock, tmp_path, *words)["command"] == ["echo", "\udcff[red]"]
 
+    def test_what_a_preparation_starts_is_not_waited_for(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        started = tmp_path / "started"
+        prepare = f"test -e {started} || {{ sleep {HANG} & echo $! >{started}; }}"
+        try:
+            measure(mock, tmp_path, "-a", "mock", "--prepare", prepare, "--", "true", timeout=60)
+        finally:
+            os.kill(int(started.read_text()), signal.SIGKILL)
+
     def test_input_is_given_to_every_run(self, mock: Command, tmp_path: Path) -> None:
         (tmp_path / "in").write_text("given\n")
         words = ("-a", "mock", "--input", str(tmp_path / "in"))
@@ -575,6 +593,14 @@ class TestJudging:
         assert by_spec(document)["glibc"]["status"] == "not-measured"
         assert by_spec(document)["glibc"]["cpu_seconds"] is None
 
+    def test_baseline_that_fails_in_its_account_did_not_fail_in_a_round(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        script = 'test -z "$ALLOTROPE_STATS"'
+        words = ("-a", "glibc", "--baseline", "mock", "--", "sh", "-c", script)
+        document = measure(mock, tmp_path, *words, status=1)
+        assert document["incomplete"] == "the baseline failed in accounting: exit status 1"
+
     def test_what_was_measured_before_the_baseline_failed_is_kept(
         self, mock: Command, tmp_path: Path
     ) -> None:
@@ -636,7 +662,7 @@ class TestJudging:
 
 
 class TestInterruption:
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_what_was_measured_is_kept(self, mock: Command, tmp_path: Path, number: int) -> None:
         file, trace = tmp_path / "result.json", tmp_path / "trace"
         script = f"echo $$ >>{trace}; sleep 0.2"
@@ -661,6 +687,31 @@ class TestInterruption:
         # The round that was interrupted is dropped: all have the same ones.
         assert None not in one and None not in other and len(one) == len(other)
         assert not any(Path("/proc", pid).exists() for pid in trace.read_text().split())
+
+    def test_what_a_preparation_waits_for_ends_with_it(self, mock: Command, tmp_path: Path) -> None:
+        """A signal that is sent to us alone reaches neither."""
+        pid = tmp_path / "pid"
+        prepare = f"sleep {2 * HANG} & echo $! >{pid}.new; mv {pid}.new {pid}; wait"
+        started = mock.start("compare", "-a", "mock", "--prepare", prepare, "--", "true")
+        while not pid.exists():
+            assert started.poll() is None
+            time.sleep(0.02)
+        started.terminate()
+        assert started.wait(timeout=HANG) == 130
+        await_that(lambda: image_of(int(pid.read_text())) is None)
+        assert image_of(int(pid.read_text())) is None
+
+    def test_nothing_is_lost_with_a_witness(self, mock: Command, tmp_path: Path) -> None:
+        """Who interrupts it is the witness here."""
+        script = '#!/bin/sh\ntest "$1" = --version || kill -INT $PPID\n'
+        (tmp_path / "hyperfine").write_text(script)
+        (tmp_path / "hyperfine").chmod(0o755)
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        words = ("-a", "mock", "--witness", "--", "true")
+        document = measure(mock, tmp_path, *words, status=130, environment=path)
+        assert document["interrupted"] is True and document["witness"] is None
+        assert document["incomplete"] == "interrupted while hyperfine and perf were asked"
+        assert len(document["results"][1]["cpu_seconds"]["rounds"]) == 2
 
     def test_interrupted_before_any_round(self, mock: Command, tmp_path: Path) -> None:
         file, trace = tmp_path / "result.json", tmp_path / "trace"
@@ -832,6 +883,54 @@ class TestVerdictOnMemory:
         rows = compare_page.summary_table(document).rows
         memory = next(row for row in rows[1:] if row[1] == "mine" and row[2].endswith("MiB"))
         assert memory[-1] == words.removeprefix("same, ")
+
+
+def test_names_are_no_markup_in_a_picture() -> None:
+    """plotly takes some of HTML for its own. A build may be called anything."""
+    contenders = [
+        dataclasses.replace(glibc(), spec=spec, build=spec) for spec in ("<i>old", "<i>new")
+    ]
+    comparison = Comparison(Plan(["true"], contenders, rounds=9, check="none"))
+    for contender in comparison.contenders:
+        contender.runs += [run_of(1 << 23)] * 9
+    document = as_document(comparison, machine={})
+    points = {"seconds": [0.0], "requested_bytes": [1], "mapped_bytes": [1], "resident_bytes": [1]}
+    pauses = {"from_2^01_us": 1}
+    gc = {"collections": 1, "causes": {}, "given_up": {}, "pause_ns": 1, "longest_pause_ns": 1}
+    gc["pauses"] = pauses
+    histogram = {"calls": 1, "longest_ns": 9, "calls_below_ns": {}}
+    quantiles = dict.fromkeys(("p50_ns", "p99_ns", "p99.9_ns"), 1)
+    for result in document["results"]:
+        heap = {"timeline": points, "collector": gc, "waste": None, "sizes": None}
+        latency = {"calls": {"malloc": histogram | quantiles}, "own_cost_ns_subtracted": 1}
+        result |= {"heap": heap, "latency": latency | {"cpu_seconds": 1.0}}
+    figures = [one for part in compare_page.sections(document) for one in part.figures]
+    drawn = {figure.name: json.dumps([figure.data, figure.layout]) for figure in figures}
+    assert {"trade-off", "heap-over-time", "pauses", "latency-malloc"} <= drawn.keys()
+    for name, text in drawn.items():
+        assert "<i>" not in text and "&lt;i>" in text, name
+
+
+def test_a_ratio_of_nought_is_shown() -> None:
+    summary = {"median": 0.0, "low": 0.0, "high": 1.0} | {"ratio": 0.0}
+    summary |= {"ratio_low": 0.0, "ratio_high": 1.0}
+    assert compare_page._cells(summary, str)[-1] == "0.000 [0.000, 1.000]"
+
+
+@pytest.mark.parametrize("server", [None, ServerPlan("server", "true", "load")])
+@pytest.mark.parametrize("until", [None, 0.02])
+def test_coverage_is_not_said_to_be_more_than_it_is(
+    server: ServerPlan | None, until: float | None
+) -> None:
+    """Of 16 rounds it is 99.58%. That of a look is more, but who may look nine times, and stops
+    when he likes, has 99.5% in all."""
+    comparison = Comparison(Plan(["true"], [glibc()], rounds=16, server=server, until=until))
+    comparison.baseline.runs += [ServerRun(**vars(run_of(1)))] * 16
+    assert "median [99.5% interval]" in legend(comparison, [])[0]
+    if server is None:
+        document = as_document(comparison, machine={})
+        figures = compare_page.quantities_section(document, "").figures
+        assert any("Bar: 99.5% interval of the median ratio" in one.caption for one in figures)
 
 
 def run_of(memory: int) -> Run:

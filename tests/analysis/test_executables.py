@@ -45,6 +45,18 @@ def test_nothing_speaks_against_an_ordinary_program(tmp_path: Path, flags: tuple
     assert preload_obstacle(build(tmp_path, *flags)) is None
 
 
+def test_libraries_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "\udcff"
+    folder.mkdir()
+    (tmp_path / "part.c").write_text("int part(void) { return 0; }")
+    (tmp_path / "whole.c").write_text("int part(void); int main(void) { return part(); }")
+    line = ["cc", "-shared", "-fPIC", "-o", str(folder / "libpart.so"), "part.c"]
+    subprocess.run(line, check=True, cwd=tmp_path)
+    line = ["cc", "whole.c", f"-L{folder}", "-lpart", "-Wl,-rpath,$ORIGIN", "-o"]
+    subprocess.run([*line, str(folder / "whole")], check=True, cwd=tmp_path)
+    assert libraries_of(folder / "whole")["libpart.so"] == folder / "libpart.so"
+
+
 @pytest.mark.parametrize("name", ["sh", "gawk", "python3", "perl", "true"])
 def test_nothing_speaks_against_installed_programs(name: str) -> None:
     found = shutil.which(name)

@@ -63,6 +63,12 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
         replace_file(file / "below", "text")
 
 
+def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    file = tmp_path / ("漢" * 85)  # 255 bytes
+    write_file(str(file), "whole")
+    assert file.read_text() == "whole" and list(tmp_path.iterdir()) == [file]
+
+
 def test_none_is_an_empty_cell_and_json_ends_its_line() -> None:
     assert as_csv([["a", None, 1.5], ["b,c", "", 0]]) == 'a,,1.5\n"b,c",,0\n'
     assert as_json({"a": 1}) == '{"a": 1}\n' and as_json([1], indent=1) == "[\n 1\n]\n"

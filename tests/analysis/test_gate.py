@@ -20,6 +20,7 @@ from allotrope.features.compare.difference import (
 )
 from allotrope.features.compare.gate import (
     check_conditions,
+    check_looks,
     check_quantities,
     judge,
     parse_condition,
@@ -171,6 +172,16 @@ class TestConditions:
         with pytest.raises(UserError, match="no quantity 'pages'.*cpu_seconds"):
             judge([parse_condition("any.pages > 1")], document((1, 1, 1)))
 
+    def test_with_until_the_last_look_must_have_an_interval(self, mock: Command) -> None:
+        one = [parse_condition("any.cpu > 1.05")]
+        assert check_looks(one, 5, 400) == 400 and check_looks([], 5, 9) == 9
+        # Three looks share the permitted error, so each needs more rounds than one would.
+        with pytest.raises(UserError, match="at least --most-rounds 11; 9 would decide nothing"):
+            check_looks(one, 5, 9)
+        gate = ("--until=2%", "--most-rounds=8", "--fail-if=any.cpu > 1", "-a", "mock")
+        done = mock.run("compare", *gate, "--", "true")
+        assert done.returncode == 2 and "at least --most-rounds 9; 8 would" in done.stderr
+
     @pytest.mark.parametrize(
         "text, why",
         [
@@ -206,6 +217,15 @@ class TestConditions:
                 check_quantities([condition], ["glibc", "blocks"], "glibc", server=False)
 
 
+def without_figures(document: dict[str, Any]) -> dict[str, Any]:
+    """As of a comparison before its first round."""
+    results = [
+        {key: None if isinstance(value, dict) else value for key, value in one.items()}
+        for one in document["results"]
+    ]
+    return document | {"results": results}
+
+
 def held(before: dict[str, Any], after: dict[str, Any]) -> Difference:
     return compare_pair(("old.json", before), ("new.json", after))
 
@@ -231,6 +251,15 @@ class TestDifference:
         rows = rows_of(few, document((0.9, 0.91, 0.92)))
         assert {row[5] for row in rows[1:]} == {"not decided"}
 
+    def test_with_until_an_interval_needs_more_rounds(self) -> None:
+        """Each of several looks has more confidence than one."""
+        few, enough = (document((1.1, 1.11, 1.12), confidence=1 - 0.005 / 9) for _ in range(2))
+        for key, value in few["results"][1].items():
+            if isinstance(value, dict):
+                few["results"][1][key] = value | {"interval": "range"}
+        note = "Below 12 rounds there is no interval but a range, which decides nothing."
+        assert note in check_pair(few, enough) and note in check_pair(enough, few)
+
     @pytest.mark.parametrize("later", [False, True])
     def test_nor_does_what_an_interruption_left(self, later: bool) -> None:
         pair = [document((1.1, 1.11, 1.12), 5, **INTERRUPTED), document((0.9, 0.91, 0.92))]
@@ -242,11 +271,26 @@ class TestDifference:
             "the rounds before that.",
         ]
 
+    def test_what_has_no_round_is_named(self) -> None:
+        early, whole = without_figures(document((1, 1, 1))), document((1, 1, 1))
+        files = {"old.json": (early, whole), "new.json": (whole, early)}
+        files["old.json and new.json"] = (early, early)
+        for names, pair in files.items():
+            found = held(*pair)
+            (sentence,) = difference_sentences(found)
+            have = "have" if " and " in names else "has"
+            assert str(sentence) == f"Nothing to compare: {names} {have} no figures."
+            assert not any(line.startswith("change:") for line in difference_lines(found))
+        one, other = (document((1, 1, 1)) for _ in range(2))
+        one["results"][0], other["results"][1] = (
+            without_figures(one)["results"][0],
+            without_figures(other)["results"][1],
+        )
+        (sentence,) = difference_sentences(held(one, other))
+        assert sentence.text == "no allocator has figures in both."
+
     def test_what_ended_otherwise_is_told_too(self) -> None:
-        early = document((1, 1, 1), interrupted=True)
-        for result in early["results"]:
-            for key in [key for key, value in result.items() if isinstance(value, dict)]:
-                result[key] = None
+        early = without_figures(document((1, 1, 1), interrupted=True))
         broken = document((1, 1, 1), incomplete="glibc failed in round 10")
         assert held(early, broken).notes == [
             "The earlier comparison was interrupted before its first round.",
@@ -281,6 +325,8 @@ class TestDifference:
         cpu = next(row for row in rows_of(*pair) if row[:2] == ["blocks:x=1.5", "CPU"])
         assert cpu[5] == "same"
         assert "by more than 50%." in difference_lines(held(*pair))[0]
+        pair[1]["threshold"] = 0.125
+        assert "by more than 12.5%." in difference_lines(held(*pair))[0]
 
     def test_what_was_not_served_has_no_verdict(self) -> None:
         before, after = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92))
@@ -304,8 +350,10 @@ class TestDifference:
 
     def test_a_figure_that_was_nought_has_no_ratio(self) -> None:
         """Nor one that may have been."""
-        before, after = quantity(1, (0.0, 0.5, 1.0)), quantity(1, (1.0, 1.0, 1.0))
-        assert quotient(before, after, "ratio") is None
+        one = quantity(1, (1.0, 1.0, 1.0))
+        assert quotient(quantity(1, (0.0, 0.5, 1.0)), one, "ratio") is None
+        assert quotient(quantity(1, (-1.0, 0.5, 1.0)), one, "ratio") is None
+        assert quotient(one, quantity(1, (-1.0, 0.5, 1.0)), "ratio") is None
 
     def test_on_the_command_line(self, real: Command, tmp_path: Path) -> None:
         files = []
@@ -499,12 +547,22 @@ class TestBuilds:
         specs = [one["spec"] for one in json.loads(done.stdout)["results"]]
         assert specs == ["old/glibc", "old/bsd", "new/glibc", "new/bsd"]
 
+    def test_the_baseline_is_the_first_build_under_the_one_that_is_named(
+        self, mock: Command
+    ) -> None:
+        builds = ["--build=old=true", "--build=new=true", "-a", "glibc", "-a", "mock"]
+        options = ["--baseline=mock", "--rounds=1", "--warmup=0", "--json=-"]
+        done = mock.run("compare", *builds, *options, "--", "{build}")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["baseline"] == "old/mock"
+
     @pytest.mark.parametrize(
         "words, said",
         [
             (["--build=a=ls", "--build=b=ls", "--", "ls"], "write {build} in the command"),
             (["--build=a=ls", "--", "{build}"], "one build alone"),
             (["--build=ls", "--", "{build}"], "not of the form NAME=PROGRAM"),
+            (["--build=any=ls", "--build=b=ls", "--", "{build}"], "'any' is every one of them"),
             (["--build=a=ls", "--build=a=ls", "--", "{build}"], "'a' is given twice"),
             (
                 ["--build=a=ls", "--build=b=/no/such", "--", "{build}"],

@@ -7,6 +7,7 @@ import random
 import pytest
 from allotrope.statistics.intervals import (
     RANGE,
+    Estimate,
     estimate,
     estimate_ratio,
     interval_rank,
@@ -34,7 +35,7 @@ def test_ranks_are_those_of_the_tables(count: int, rank: int, kind: str, coverag
     assert (found.rank, found.kind, found.coverage) == (rank, kind, coverage)
 
 
-@pytest.mark.parametrize("count", range(6, 120))
+@pytest.mark.parametrize("count", [*range(6, 120), 1024, 3000])  # 2^1024 is no float
 def test_rank_is_the_narrowest_that_scipys_binomial_allows(count: int) -> None:
     found = interval_rank(count)
     missed = [2 * stats.binom.cdf(rank - 1, count, 0.5) for rank in (found.rank, found.rank + 1)]
@@ -90,6 +91,17 @@ def test_ratio_to_zero_is_undefined_and_of_zero_is_zero() -> None:
     assert estimate_ratio([], []) is None
     zero = estimate_ratio([0, 0], [1, 2])
     assert zero is not None and zero.median == 0
+
+
+@pytest.mark.parametrize("ours, theirs", [([-1, 2], [1, 1]), ([1, 1], [-1, 2]), ([-1, 0], [-1, 1])])
+def test_ratio_of_what_is_negative_is_undefined(ours: list[float], theirs: list[float]) -> None:
+    """As a load may print it: there is no logarithm."""
+    assert estimate_ratio(ours, theirs) is None
+
+
+def test_an_interval_round_zero_has_no_relative_width() -> None:
+    assert Estimate(0, 0, 0).half_width == 0
+    assert Estimate(0, 0, 0.1).half_width == math.inf
 
 
 def test_summary_pairs_only_rounds_that_have_both() -> None:

@@ -2,12 +2,14 @@
 """What our native programs answer, and the reports that the library leaves behind."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from allotrope.system.errors import UserError
 from allotrope.system.native import ask, by_power, last_line, read_reports, without_name
 from allotrope.system.places import PLACES
+from allotrope.system.symbols import read_maps
 
 
 def test_counts_by_powers_of_two() -> None:
@@ -37,8 +39,21 @@ def test_reports_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     for number in (3, 1, 2):
         (tmp_path / f"{number}.json").write_text(json.dumps({"pid": number}))
     (tmp_path / "other").write_text("no report")
+    # Of processes that outlive the command, or were killed while they wrote.
+    for number, text in enumerate(("", '{"pid": 4, "comm')):
+        (tmp_path / f"half-{number}.json").write_text(text)
     assert [one["pid"] for one in read_reports(tmp_path)] == [1, 2, 3]
     assert read_reports(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize("name", ["ls", "größe", "\udcff"])
+def test_a_name_in_a_report_is_the_programs(tmp_path: Path, name: str) -> None:
+    """The library writes each byte as the character of the same number."""
+    written = os.fsencode(name).decode("latin-1")
+    (tmp_path / "1.json").write_text(json.dumps({"command": written}))
+    assert read_reports(tmp_path) == [{"command": name}]
+    (mapping,) = read_maps([f"1000-2000 r-xp 00000000 00:00 1    /a/{written}\n"])
+    assert mapping.path == f"/a/{name}"
 
 
 def test_a_program_is_asked(tmp_path: Path) -> None:

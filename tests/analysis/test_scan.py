@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from allotrope.features.server.plan import ServerPlan
+from allotrope.features.suite.measure import Program, folder_of
 from allotrope.features.suite.output import as_csv, as_markdown, recommend_suite
 from allotrope.features.suite.scan import check_names, programs, read_varied
 from allotrope.features.suite.tables import legend, tables, value_rows
@@ -48,9 +49,21 @@ def test_what_cannot_be_meant_is_refused(texts: list[str], said: str) -> None:
         read_varied(texts)
 
 
+def test_values_are_filled_in_once() -> None:
+    """What a value has in braces is its own."""
+    varied = {"a": ["{b}"], "b": ["1", "2"]}
+    commands = [one.command for one in programs(["echo", "{a} {b} {c}"], varied, {})]
+    assert commands == [["echo", "{b} 1 {c}"], ["echo", "{b} 2 {c}"]]
+
+
 def test_a_parameter_that_stands_nowhere_is_refused() -> None:
     with pytest.raises(UserError, match="no {size} where size could stand"):
         programs(["true", "size"], {"size": ["1"]}, {})
+
+
+def test_a_value_that_is_no_text_has_a_folder() -> None:
+    names = {folder_of(Program(f"x={value}", ["true"])) for value in ("a", "\udcff", "\udcfe")}
+    assert len(names) == 3 and {len(name) for name in names} == {8}
 
 
 def test_one_round_is_no_rounds(real: Command, tmp_path: Path) -> None:

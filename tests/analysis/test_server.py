@@ -348,6 +348,11 @@ class TestQuestions:
         [
             (["--server", "x {port}"], "--server needs --load"),
             (["--load", "x"], "--load needs --server"),
+            (["--stop-timeout", "5", "--", "ls"], "--stop-timeout needs --server"),
+            (
+                ["--server", "x {port}", "--load", "y", "--suite", "z.toml"],
+                "--suite does not go with --server; a suite is made of commands",
+            ),
             (["--server", "x", "--load", "y"], "--ready is missing"),
             (["--server", "", "--load", "y"], "--server is empty"),
             (["--server", "x '", "--load", "y"], "is no command"),
@@ -376,6 +381,12 @@ class TestQuestions:
         assert metric("p99:less=p99=([0-9]+)") == Metric("p99", "p99=([0-9]+)", False)
         with pytest.raises(UserError, match="two are called 'a'"):
             metrics(["a=(b)", "a=(c)"])
+
+    @pytest.mark.parametrize("figure", ["nan", "-inf", "1e999"])
+    def test_metric_is_finite(self, figure: str) -> None:
+        """Nothing else has a place among others, or in JSON."""
+        with pytest.raises(LookupError, match="which is no number"):
+            read_metrics(f"rate {figure}", [metric("rate (.*)")])
 
     def test_place_is_filled_in_and_other_braces_stay(self) -> None:
         text = Place(80, Path("/x")).fill("awk '{print}' {dir}/f:{port}")

@@ -935,7 +935,8 @@ class TestAccount:
             assert [one["cpu_seconds"] for one in found["rows"]] == [None] * len(found["rows"])
         assert served.account_by_reports(reports, glibc(), processes) is None
 
-    @pytest.mark.parametrize("command, share", [("a", 0.75), ("b", 0.5)])
+    # A row has the name without what stands behind a space.
+    @pytest.mark.parametrize("command, share", [("a", 0.75), ("a b", 0.75), ("b", 0.5)])
     def test_malloc_has_a_share_of_what_was_weighed(self, command: str, share: float) -> None:
         """The most that was asked for, where the account is of that process; else its heap."""
         process = row("blocks", 1)

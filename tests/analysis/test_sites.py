@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,7 +17,7 @@ import pytest
 from allotrope.features.reach.served import NotSeen
 from allotrope.features.sites import page as sites_page
 from allotrope.features.sites import timeline as sites_timeline
-from allotrope.features.sites.measure import Frame, Site, Sites, Tally
+from allotrope.features.sites.measure import OF_ONE, Frame, Site, Sites, Tally
 from allotrope.features.sites.output import as_document
 from allotrope.features.sites.snapshot import Unreadable
 from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_over_time
@@ -24,10 +25,12 @@ from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
+from scipy import stats
 from under import BUILD, HANG, PYTHON, await_looks, await_that, static_that_lingers
 
 
-def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_term_reaches_the_program(real: Command, tmp_path: Path, number: signal.Signals) -> None:
     """Its status is then that of the program, which the report says."""
     ready = tmp_path / "ready"
     script = f"import time; open({str(ready)!r}, 'w'); time.sleep({HANG})"
@@ -35,9 +38,9 @@ def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
     while not ready.exists():
         assert command.poll() is None
         time.sleep(0.01)
-    command.terminate()
+    command.send_signal(number)
     _, said = command.communicate(timeout=HANG)
-    assert command.returncode == 143 and "SIGTERM" in said
+    assert command.returncode == 128 + number and number.name in said
 
 
 LEAK = str(BUILD / "bench_programs" / "planted_leak")
@@ -157,7 +160,9 @@ def test_a_program_may_lie_in_a_folder_of_any_name(real: Command, tmp_path: Path
     shutil.copy(LEAK, program)
     done = real.run("sites", "-a", "bsd", "--rate", "1", "--json", str(file), "--", str(program))
     assert done.returncode == 0, done.stderr
-    assert by_function(json.loads(file.read_text()), "exit")["grow"] == (25600, LEAKED)
+    document = json.loads(file.read_text())
+    assert document["command"] == program.name
+    assert by_function(document, "exit")["grow"] == (25600, LEAKED)
 
 
 @pytest.mark.parametrize("spec", ("bsd", "knuth:classic", "blocks", "glibc"))
@@ -422,6 +427,13 @@ def test_a_peak_for_which_few_samples_stand_has_its_bounds(real: Command, tmp_pa
     one = Site((), Tally(3000, 3 << 18), Tally(), Tally())
     low, high = replace(sampled, sites=[one]).peak_range()
     assert low < 274 << 10 and high > 3 << 18
+    for count in (1, 3, 10, 100):
+        raw = {"peak_bytes": count << 18, "rate_bytes": 1 << 18}
+        sites = [Site((), Tally(3000, count << 18), Tally(), Tally())]
+        _, high = replace(sampled, raw=raw, sites=sites).peak_range()
+        # Above that lies the mean of 2.3% of the Poisson counts that are so small.
+        exact = stats.chi2.ppf(stats.norm.cdf(OF_ONE), 2 * (count + 1)) / 2
+        assert high / (1 << 18) == pytest.approx(exact, rel=0.01)
     large = Site((), Tally(3, 3 << 18), Tally(), Tally())
     assert replace(sampled, sites=[large]).peak_range() == (3 << 18, 3 << 18)
 
@@ -565,6 +577,16 @@ def test_tree_adds_up() -> None:
     for name in ("main", "middle", "inner"):
         node = node.children[name]
         assert node.size == 300
+
+
+def test_templates_are_no_markup_in_a_flame_graph() -> None:
+    tally = Tally(1, 100)
+    frames = (Frame(1, [symbols.Place("f<int>::g", None, None, "", 0)]),)
+    found = Sites({}, [Site(frames, tally, tally, tally)], 1, symbols.Symbols([]))
+    figure = sites_page.flame_graph(found, "peak")
+    assert figure is not None
+    assert figure.data[0]["labels"] == ["all", "f&lt;…>::g"]
+    assert [one[0] for one in figure.data[0]["customdata"]] == ["all", "f&lt;…>::g"]
 
 
 @pytest.mark.parametrize(

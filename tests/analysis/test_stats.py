@@ -63,6 +63,22 @@ def children() -> Iterator[list[Any]]:
         child.communicate()
 
 
+def test_a_process_may_have_any_name(
+    real: Command, program: Path, children: list[Any], tmp_path: Path
+) -> None:
+    """The kernel cuts it off behind 15 bytes, here in the middle of a letter."""
+    name = tmp_path / "zwölf-große-öde"
+    name.write_bytes(program.read_bytes())
+    name.chmod(0o755)
+    more = {"ALLOTROPE_SITES": str(tmp_path / "%p.json")}
+    children.append(start(real, "bsd", [str(name)], **more))
+    pid = str(children[0].pid)
+    for words in (("stats", pid, "--json"), ("sites", "--pid", pid, "--json", "-")):
+        done = real.run(*words)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["command"] == "zwölf-große-\udcc3"
+
+
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("account", [False, True])
 def test_heap_of_a_running_process(

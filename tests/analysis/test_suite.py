@@ -250,6 +250,11 @@ class TestTrouble:
             ("[[program]]\nname='p'\ncommand='x'\nenvironment={A=1}", "table of strings"),
             ("[[program]]\nname='p'\ncommand='x'\n" * 2, "two programs are called 'p'"),
             ("= nonsense", "is no TOML"),
+            ("program = ['x']", "has no [[program]]"),
+            *(
+                (f"[[program]]\nname='p'\ncommand='x'\ntimeout_seconds={seconds}", "above 0")
+                for seconds in ("0", "-1", "nan", "inf", "true")
+            ),
         ],
     )
     def test_bad_files_are_named(self, mock: Command, suite: Any, text: str, message: str) -> None:

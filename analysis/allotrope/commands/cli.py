@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from types import FrameType
 from typing import Mapping, NoReturn
 
 import click
@@ -56,9 +57,13 @@ def main() -> NoReturn:
     stand_in_for_closed_streams()
     if locale_is_ascii(os.environ):
         speak_ascii()
-    # SIGTERM ends us as Ctrl-C does: what we have started ends too, temporary files are removed.
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    else:
+        replace_what_it_lacks(sys.stdout)
+    # These end us as Ctrl-C does: what we have started ends too, what was measured is written,
+    # temporary files are removed.
+    for number, ends in ((signal.SIGTERM, signal.default_int_handler), (signal.SIGHUP, hang_up)):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, ends)
     try:
         status = cli.main(prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
@@ -79,6 +84,13 @@ def main() -> NoReturn:
     sys.exit(status or 0)
 
 
+def hang_up(number: int, frame: FrameType | None) -> None:
+    """Of a terminal that closes both the shell and the kernel tell. The second time must not cost
+    the results that are being written."""
+    signal.signal(number, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
+
+
 def stand_in_for_closed_streams() -> None:
     """Replaces streams that the caller has closed. Every write to standard output then fails, as on
     a full disk. What goes to standard error is dropped."""
@@ -93,6 +105,14 @@ def locale_is_ascii(environment: Mapping[str, str]) -> bool:
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     chosen = next((environment[name] for name in names if environment.get(name)), "C")
     return chosen in ("C", "POSIX")
+
+
+def replace_what_it_lacks(stream: object) -> None:
+    """What the encoding has no sign for is written as in ASCII, and bytes that are no text as they
+    are."""
+    codecs.register_error(PROGRAM, in_ascii)
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors=PROGRAM)
 
 
 def speak_ascii() -> None:

@@ -29,9 +29,11 @@ from ..features.compare.difference_page import difference_page
 from ..features.compare.findings import Document
 from ..features.compare.gate import STATUS as GATE_STATUS
 from ..features.compare.gate import (
+    ANY,
     Condition,
     Judgement,
     check_conditions,
+    check_looks,
     check_quantities,
     gate_lines,
     judge,
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+BASELINE = "glibc"
 # For --html, --json, --csv and --markdown of a suite, too.
 WRITTEN = {
     "--json": "write everything as JSON (- is stdout)",
@@ -104,7 +107,11 @@ WRITTEN = {
     "ours in its default preset, and the installed peers)"
 )
 @click.option(
-    "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
+    "--baseline",
+    metavar="ALLOCATOR",
+    default=BASELINE,
+    show_default=True,
+    help="what ratios are to; of builds the first one under it (default there: the first -a)",
 )
 @click.option(
     "--rounds",
@@ -275,18 +282,25 @@ def compare_allocators(
         command = ("/bin/sh", "-c", shell)
     if server is not None:
         need_proc("compare --server")
-        refuse_what_is_for_commands(given_options(context))
         settings["check"], command = "none", tuple(server.command())
     need_command(command, "compare [-a ALLOCATOR]...")
-    contenders, place = choose_measured(specs, baseline, builds, command)
+    named = baseline if "baseline" in given_options(context) else None
+    contenders, place = choose_measured(specs, named, builds, command)
     if vary:
         scanned = Scanned(command, read_varied(vary), contenders, place, server)
         return compare_varied(scanned, settings, files, gate)
     _need_readable("--input", settings["input"])
     plan = Plan(command, contenders, place, server=server, **settings)
-    rounds = settings["rounds"] or JUDGED_ROUNDS
+    rounds = last_rounds(gate, plan)
     _check_gate(gate, plan.allocators, plan.baseline, rounds, plan.server is not None)
     return compare_command(plan, witness, files, gate)
+
+
+def last_rounds(gate: Sequence[Condition], plan: Plan) -> int:
+    """How many there are in the end, as far as it is known before a run; of a short command more.
+    Raises UserError where they decide nothing."""
+    first = plan.rounds or JUDGED_ROUNDS
+    return first if plan.until is None else check_looks(gate, first, plan.most_rounds)
 
 
 def _check_gate(
@@ -321,7 +335,7 @@ def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Cond
     outputs = Outputs(files, [plan.input])
     comparison = compare_with_progress(plan)
     if witness and comparison.incomplete is None:
-        comparison.witness = call_witnesses(comparison)
+        ask_witnesses(comparison)
     document = compare_output.as_document(comparison)
     outputs.write(
         {
@@ -336,6 +350,15 @@ def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Cond
     if comparison.interrupted:
         return 128 + signal.SIGINT
     return gate_status(judge(gate, document)) or exit_status(comparison)
+
+
+def ask_witnesses(comparison: Comparison) -> None:
+    """An interruption keeps what was measured before."""
+    try:
+        comparison.witness = call_witnesses(comparison)
+    except KeyboardInterrupt:
+        comparison.interrupted = True
+        comparison.incomplete = "interrupted while hyperfine and perf were asked"
 
 
 def gate_status(judgements: Sequence[Judgement]) -> int:
@@ -417,7 +440,8 @@ def show_changes(
     else:
         rows = difference_rows(difference)
         left = text_columns(difference)
-        print_table(console, rows, left=left, styles=[""] * len(rows[1:]))
+        if rows[1:]:
+            print_table(console, rows, left=left, styles=[""] * len(rows[1:]))
     for line in difference_lines(difference):
         print_wrapped(console, line)
     say(console, difference_sentences(difference))
@@ -523,6 +547,8 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
     """Options that would be ignored are refused."""
     if context.params["against"] is not None:
         raise UserError("--against needs --from FILE, the later comparison")
+    if context.params["server"] is not None:
+        refuse_what_is_for_commands(given_options(context))
     shell = context.params["shell"]
     if shell is not None and command:
         raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
@@ -654,18 +680,20 @@ def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Alloc
 
 
 def choose_measured(
-    specs: tuple[str, ...], baseline: str, builds: Sequence[str], command: Sequence[str]
+    specs: tuple[str, ...], baseline: str | None, builds: Sequence[str], command: Sequence[str]
 ) -> tuple[list[Allocator], int]:
-    """The allocators, or builds under them, to compare, and the baseline's place among them."""
+    """The allocators, or builds under them, to compare, and the baseline's place among them.
+    baseline: None where none was named."""
     if builds:
         return choose_builds(builds, specs, baseline, command)
-    return choose_contenders(specs, baseline)
+    return choose_contenders(specs, baseline or BASELINE)
 
 
 def choose_builds(
-    builds: Sequence[str], specs: tuple[str, ...], baseline: str, command: Sequence[str]
+    builds: Sequence[str], specs: tuple[str, ...], baseline: str | None, command: Sequence[str]
 ) -> tuple[list[Allocator], int]:
-    """Each build under each allocator, the first build's baseline first."""
+    """Each build under each allocator. The baseline is the first build under the allocator that is
+    named as such, else under the first."""
     if not any(BUILD in word for word in command):
         raise UserError(f"--build: write {BUILD} in the command where the program's name stands")
     programs: dict[str, str] = {}
@@ -675,10 +703,13 @@ def choose_builds(
             raise UserError(f"--build: '{text}' is not of the form NAME=PROGRAM")
         if name in programs:
             raise UserError(f"--build: '{name}' is given twice")
+        if name == ANY:
+            raise UserError(f"--build: '{name}' is every one of them; choose another name")
         programs[name] = program
     if len(programs) == 1:
         raise UserError("--build: one build alone compares with nothing; give two, old=… new=…")
-    chosen, place = choose_contenders(specs or (baseline,), baseline if not specs else specs[0])
+    base = baseline or (specs[0] if specs else BASELINE)
+    chosen, place = choose_contenders(specs or (base,), base)
     alone = len(chosen) == 1
     contenders = [
         allocator.with_build(name, program, alone)
@@ -712,7 +743,7 @@ def compare_with_progress(plan: Plan) -> Comparison:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

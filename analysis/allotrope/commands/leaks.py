@@ -93,7 +93,7 @@ def leaks(
     if address is not None:
         return show_address(context, address, command)
     outputs = Outputs(files)
-    if command[0].isdigit():
+    if command[0].isdecimal():
         found = running(context, command)
     else:
         for option, file in files.items():
@@ -158,7 +158,7 @@ def show_address(context: click.Context, address: str, command: tuple[str, ...])
     for name, written in given_options(context).items():
         if name not in ("address", "command"):
             raise UserError(f"--address looks at one block; leave out {written}")
-    if len(command) != 1 or not command[0].isdigit():
+    if len(command) != 1 or not command[0].isdecimal():
         raise UserError("--address needs PID, the process to look at")
     try:
         number = int(address, 0)

@@ -9,7 +9,7 @@ import click
 from ..features.server.metrics import metrics
 from ..features.server.plan import ServerPlan
 from ..system.errors import UserError
-from .words import Function, Seconds
+from .words import Function, Seconds, given_options
 
 SECONDS = Seconds(min=0, min_open=True)
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -101,9 +101,12 @@ def server_options(function: Function) -> Function:
 
 def _plan(given: dict[str, Any]) -> ServerPlan | None:
     if given["server"] is None:
-        for option, name in zip((option for option, _ in OPTIONS), NAMES):
-            if name in ("ready", "load", "metric", "setup", "cleanup") and given[name]:
-                raise UserError(f"{option} needs --server, the command that starts the server")
+        written = given_options(click.get_current_context())
+        for name in NAMES:
+            if name in written:
+                raise UserError(
+                    f"{written[name]} needs --server, the command that starts the server"
+                )
         return None
     if given["load"] is None:
         raise UserError("--server needs --load, a shell command that gives the server work")

@@ -93,7 +93,8 @@ def _replace(file: Path, data: bytes) -> None:
     if (file.exists() and not file.is_file()) or not os.access(file.parent, os.W_OK):
         file.write_bytes(data)
         return
-    fresh = file.with_name(f".{file.name[:200]}.{os.getpid()}.new")
+    start = os.fsdecode(os.fsencode(file.name)[:200])  # a name has 255 bytes at most
+    fresh = file.with_name(f".{start}.{os.getpid()}.new")
     try:
         with fresh.open("xb") as output:
             if file.exists():

@@ -215,7 +215,7 @@ def ratio_layout(labels: Sequence[str], base: str, **more: Any) -> dict[str, Any
     rows = {"tickmode": "array", "tickvals": list(range(len(labels))), "ticktext": labels}
     ends = {"x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
     return layout(
-        xaxis=axis(f"times {base}"),
+        xaxis=axis(f"times {plain(base)}"),
         yaxis=axis("", **rows, range=[len(labels) - 0.5, -0.5], showgrid=False),
         shapes=[{"type": "line", **ends, "line": {"color": "var(--muted)", "width": 1}}],
         **more,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Sequence
 from rich.cells import cell_len
 
 from .sentences import Sentence
-from .text import width_of, wrap
+from .text import one_line, width_of, wrap
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,10 +35,11 @@ def table_width(console: Console) -> int:
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
-    """As it is, neither wrapped nor cut."""
+    """As it is, neither wrapped nor cut; but what a program says or is called may have anything in
+    it that a terminal obeys."""
     from rich.text import Text
 
-    console.print(Text(line, style), soft_wrap=True)
+    console.print(Text(one_line(line), style), soft_wrap=True)
 
 
 def say(console: Console, sentences: Sequence[Sentence]) -> None:

@@ -13,7 +13,7 @@ LEAST_WIDTH = 40
 def width_of(descriptor: int) -> int:
     """The terminal's, or what COLUMNS says, or 100 where there is neither."""
     wanted = os.environ.get("COLUMNS", "")
-    if wanted.isdigit() and int(wanted) > 0:
+    if wanted.isdecimal() and int(wanted) > 0:
         return max(int(wanted), LEAST_WIDTH)
     try:
         return max(os.get_terminal_size(descriptor).columns, LEAST_WIDTH)
@@ -32,10 +32,15 @@ def printable(text: str) -> str:
     return re.sub(r"[\x00-\t\v-\x1f\x7f-\x9f]", lambda byte: f"\\x{ord(byte[0]):02x}", text)
 
 
+def one_line(text: str) -> str:
+    """The same, and the ends of lines, too."""
+    return printable(text).replace("\n", r"\x0a")
+
+
 def markdown_table(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
     """Lines of a table in GitHub's Markdown, header first. left: the columns of words; figures are
     set at the right."""
     edge = ["---" if column in left else "---:" for column in range(len(rows[0]))]
-    cells = ([cell.replace("|", r"\|") or " " for cell in row] for row in rows)
+    cells = ([cell.replace("|", r"\|").replace("\n", " ") or " " for cell in row] for row in rows)
     header, *others = (f"| {' | '.join(row)} |" for row in cells)
     return [header, f"|{'|'.join(edge)}|", *others]

@@ -9,7 +9,7 @@ probability
     1 - 2 P(B < k),    B binomial with n trials of probability 1/2,
 
 whatever that population is (the sign test turned round; David and Nagaraja, Order Statistics,
-7.1). For 16 rounds and 99.5% that is the 3rd and the 14th, 99.6%. Below 9 rounds even the
+7.1). For 16 rounds and 99.5% that is the 3rd and the 14th, 99.58%. Below 9 rounds even the
 extremes cover less than that, and are called a range. Logarithms do not change an order, so this is
 the interval of the log ratios too; they matter where two middle values are averaged.
 
@@ -29,6 +29,7 @@ processor's speed. There the two are as wide (docs/measurements/comparison.md), 
 no symmetry. What does help is more pairs that are close in time: rounds_within().
 """
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -60,26 +61,29 @@ class Rank:
     coverage: float
 
 
+@functools.cache
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> Rank:
     """The narrowest symmetric pair of order statistics of `count` values that still covers the
     median with `confidence`; the extremes, as a "range", when none does."""
-    best = Rank(1, RANGE, _coverage(count, 1))
+    outside = 1  # of 2^count outcomes, those with fewer successes than the rank
+    best = Rank(1, RANGE, _coverage(count, outside))
     for rank in range(1, count // 2 + 1):
-        coverage = _coverage(count, rank)
+        coverage = _coverage(count, outside)
         if coverage < confidence:
             break
         best = Rank(rank, ORDER_STATISTIC, coverage)
+        outside += math.comb(count, rank)
     return best
+
+
+def _coverage(count: int, outside: int) -> float:
+    missed: float = 2 * outside / 2**count  # of integers: 2^1024 is no float
+    return max(0.0, 1 - missed)
 
 
 def least_rounds(confidence: float) -> int:
     """How many values it takes for an interval of that confidence."""
     return next(n for n in itertools.count(1) if interval_rank(n, confidence).kind != RANGE)
-
-
-def _coverage(count: int, rank: int) -> float:
-    below = sum(math.comb(count, successes) for successes in range(rank))
-    return max(0.0, 1 - 2 * float(below) / float(2**count))
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,10 @@ class Estimate:
     @property
     def half_width(self) -> float:
         """The farther end's distance from the median, relative to it."""
-        return max(self.high - self.median, self.median - self.low) / self.median
+        distance = max(self.high - self.median, self.median - self.low)
+        if self.median == 0:
+            return math.inf if distance else 0.0
+        return distance / self.median
 
 
 def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
@@ -111,8 +118,8 @@ def estimate_ratio(
     values: Sequence[float], baseline: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate | None:
     """Median and interval of the ratios round by round, averaged as logarithms; None when a ratio
-    is undefined because the baseline has a zero."""
-    if not values or any(base == 0 for base in baseline):
+    is undefined because the baseline has a zero, or either has something negative."""
+    if not values or any(base <= 0 for base in baseline) or any(value < 0 for value in values):
         return None
     ratios = sorted(value / base for value, base in zip(values, baseline, strict=True))
     plain = estimate(ratios, confidence)

@@ -185,7 +185,11 @@ def own_missing() -> str | None:
 
 def _ask_describe(*arguments: str) -> dict[str, Any]:
     answer = subprocess.run(
-        [PLACES.describe, *arguments], capture_output=True, text=True, check=False
+        [PLACES.describe, *arguments],
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",  # it may say the choice
+        check=False,
     )
     if answer.returncode != 0:
         line = without_name(answer.stderr.strip())

@@ -114,6 +114,7 @@ def libraries_of(program: Path, preloaded: str = "", depth: int = 4) -> dict[str
         env=os.environ | {"LD_PRELOAD": preloaded},
         capture_output=True,
         text=True,
+        errors="surrogateescape",  # as in names of files
         check=False,
     )
     found = {}

@@ -92,9 +92,13 @@ def _read_report(report: dict[str, Any]) -> Run:
     )
 
 
+# That ask us to end: Ctrl-C, a TERM, a terminal that is closed.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 @contextlib.contextmanager
 def _interruptions_held() -> Iterator[list[int]]:
-    """Collects INT and TERM instead of acting on them; signals belong to the main thread, so
+    """Collects ENDING instead of acting on them; signals belong to the main thread, so
     elsewhere there is nothing to hold."""
     pending: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -102,7 +106,7 @@ def _interruptions_held() -> Iterator[list[int]]:
         return
     previous = {
         number: signal.signal(number, lambda number, _: pending.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in ENDING
         if signal.getsignal(number) != signal.SIG_IGN  # else the run would not ignore it either
     }
     try:
@@ -332,7 +336,7 @@ def run_to_its_end(
     """Its status. An interruption is the program's: a signal from the terminal has reached it, and
     one that was sent to us is passed on. A KILL of us kills it. started: is told its process id.
     stdout: what it has there, if not ours."""
-    watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    watched = {*ENDING, signal.SIGCHLD}
     ends = ends_with_us()
 
     def begin() -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Our native programs, asked for what they know, and the reports that our library leaves behind."""
 
+import contextlib
 import json
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -49,9 +51,26 @@ def last_line(text: str | bytes) -> str:
     return lines[-1] if lines else ""
 
 
+def name_in_report(text: str) -> str:
+    """The name of a program or file, of which our library writes each byte as the character of the
+    same number."""
+    try:
+        return os.fsdecode(text.encode("latin-1"))
+    except UnicodeEncodeError:
+        return text
+
+
 def read_reports(folder: Path) -> list[dict[str, Any]]:
-    """The JSON that a command's processes wrote into a folder, each into a file of its own."""
-    return [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    """The JSON that a command's processes wrote into a folder, each into a file of its own. One
+    that is not whole is left out: its process outlives the command, or was killed as it wrote."""
+    reports = []
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(ValueError):
+            reports.append(json.loads(file.read_text()))
+    for report in reports:
+        if "command" in report:
+            report["command"] = name_in_report(report["command"])
+    return reports
 
 
 def by_power(counts: Mapping[str, int]) -> dict[int, int]:

@@ -10,6 +10,7 @@ its parent's account, so that the difference of two readings misses nothing.
 import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Mapping
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -144,6 +145,12 @@ class Window:
             seen = ended is not None and self.began <= ended <= self.ended
             known = at_end if seen else 0.0
         return max(0.0, known - self.before.by_process.get(pid, 0.0))
+
+
+def proc_text(pid: int, file: str) -> str:
+    """A file of /proc/PID, in which the names of programs and files stand: they are any bytes, and
+    the kernel cuts a program's off behind 15 of them. Raises OSError."""
+    return os.fsdecode(Path(f"/proc/{pid}/{file}").read_bytes())
 
 
 def stat_fields(pid: int) -> list[int]:

@@ -423,14 +423,18 @@ def weigh(thread: int) -> tuple[int, int]:
     return window + elsewhere, window + min(large, elsewhere)
 
 
+def name_of_title(title: str) -> str:
+    """Without its folder and without what servers write behind it ("redis-server *:6379", "nginx:
+    master process /usr/sbin/nginx -c conf/nginx.conf")."""
+    role, colon, _ = title.partition(": ")
+    return os.path.basename(role if colon else title).split(" ")[0].rstrip(":")
+
+
 def command_of(pid: int) -> str:
-    """The name by which the process was called, without its folder and without what servers write
-    behind it ("redis-server *:6379", "nginx: master process /usr/sbin/nginx -c conf/nginx.conf");
-    the kernel's name for it where there is none."""
+    """The name by which the process was called; the kernel's name for it where there is none."""
     try:
         title = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
-        role, colon, _ = title.partition(": ")
-        name = os.path.basename(role if colon else title).split(" ")[0].rstrip(":")
+        name = name_of_title(title)
         return name or Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "?"

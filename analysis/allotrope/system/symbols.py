@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Iterable, Sequence
 
+from .native import name_in_report
+
 TOOL = "eu-addr2line"
 PAGE = 4096
 WITHOUT_TOOL = "functions have no names: install the Debian package elfutils"
@@ -75,23 +77,15 @@ class Mapping:
 
 
 def read_maps(lines: Iterable[str]) -> list[Mapping]:
-    """The mappings of files, in order of address."""
+    """The mappings of files, in order of address. Names stand as in our library's reports."""
     mappings = []
     for line in lines:
         words = line.split(None, 5)
         if len(words) == 6 and words[5].startswith("/"):
             start, end = (int(word, 16) for word in words[0].split("-"))
-            path = _file_name(words[5].strip()).removesuffix(" (deleted)")
+            path = name_in_report(words[5].strip()).removesuffix(" (deleted)")
             mappings.append(Mapping(start, end, int(words[2], 16), path))
     return sorted(mappings, key=lambda mapping: mapping.start)
-
-
-def _file_name(text: str) -> str:
-    """In files of ours each byte of a name stands as the character of the same number."""
-    try:
-        return text.encode("latin-1").decode()
-    except UnicodeError:
-        return text
 
 
 def find_loaded(mappings: Sequence[Mapping]) -> list[Mapping]:

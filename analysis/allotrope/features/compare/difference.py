@@ -18,7 +18,7 @@ from ...output import files
 from ...output.sentences import LITTLE, Sentence, counted, enumerate_names
 from ...output.text import markdown_table
 from ...output.units import format_bytes, format_percent, format_ratio, format_time
-from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
+from ...statistics.intervals import JUDGED_CONFIDENCE, Estimate, least_rounds
 from ...statistics.verdicts import THRESHOLD, Interval, Outcome, Weight, is_told, judge
 from ...system.errors import UserError
 from .findings import cpu_quantity, memory_quantity
@@ -54,18 +54,20 @@ def check_pair(before: Document, after: Document) -> list[str]:
     only = names[0] ^ names[1]
     if only:
         notes.append(f"Only in one of them: {', '.join(sorted(only))}.")
-    if _have_ranges(before, after):
+    needed = max(map(_rounds_needed, (before, after)))
+    if needed:
         notes.append(
-            f"Below {LEAST_JUDGED_ROUNDS} rounds there is no interval but a range, which decides "
-            "nothing."
+            f"Below {needed} rounds there is no interval but a range, which decides nothing."
         )
     return notes + _notes_of_status(before, after)
 
 
-def _have_ranges(*documents: Document) -> bool:
-    """Whether one of them has, in any quantity."""
-    results = [result for document in documents for result in document["results"]]
-    return any(few_rounds(*summaries(result).values()) is not None for result in results)
+def _rounds_needed(document: Document) -> int:
+    """How many an interval takes, where some quantity has a range instead; else 0."""
+    few = (few_rounds(*summaries(result).values()) for result in document["results"])
+    if all(count is None for count in few):
+        return 0
+    return least_rounds(float(document.get("confidence", JUDGED_CONFIDENCE)))
 
 
 def interruption(when: str, what: str, has_figures: bool) -> str:
@@ -75,13 +77,16 @@ def interruption(when: str, what: str, has_figures: bool) -> str:
     return f"The {when} {what} was interrupted; its figures are of the rounds before that."
 
 
+def _has_figures(document: Document) -> bool:
+    return any(summaries(result) for result in document["results"])
+
+
 def _notes_of_breaks(before: Document, after: Document) -> list[str]:
     """Of two comparisons of one command, whether they were measured to the end."""
     notes = []
     for when, document in (("earlier", before), ("later", after)):
         if document.get("interrupted"):
-            has_figures = any(summaries(result) for result in document["results"])
-            notes.append(interruption(when, "comparison", has_figures))
+            notes.append(interruption(when, "comparison", _has_figures(document)))
         elif document.get("incomplete"):
             notes.append(f"The {when} comparison is incomplete: {document['incomplete']}.")
     return notes
@@ -116,12 +121,13 @@ def _notes_of_status(before: Document, after: Document) -> list[str]:
 def quotient(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, kind: str
 ) -> Estimate | None:
-    """After over before; kind: "ratio" for ratios to the baseline, "" for the figures."""
+    """After over before; kind: "ratio" for ratios to the baseline, "" for the figures. None where
+    it is undefined: over something that is not above zero, or of something negative."""
     if before is None or after is None:
         return None
     keys = ("ratio", "ratio_low", "ratio_high") if kind else ("median", "low", "high")
     old, new = ([one[key] for key in keys] for one in (before, after))
-    if None in old or None in new or 0 in old:
+    if None in old or None in new or min(old) <= 0 or min(new) < 0:
         return None
     return Estimate(new[0] / old[0], new[1] / old[2], new[2] / old[1])
 
@@ -272,11 +278,13 @@ def difference_lines(difference: Difference) -> list[str]:
     """What the reader of the table must know."""
     _, after = difference.after
     base = after["baseline"]
+    if not difference.found:
+        return list(difference.notes)
     lines = [
         f"change: of the ratio to {base}, after over before, so that machine and day cancel; of "
         f"{base} itself: of its figure. The interval is from the lowest to the highest that both "
         f"intervals allow; better or worse is what it shows to be so by more than "
-        f"{100 * threshold_of(after):.2g}%.",
+        f"{format_percent(threshold_of(after))}.",
     ]
     if any(one.of == "mean" for one in difference.found):
         lines.append(
@@ -298,6 +306,8 @@ def difference_lines(difference: Difference) -> list[str]:
 
 def difference_sentences(difference: Difference) -> list[Sentence]:
     """How many changes there are of each kind, and which are told."""
+    if not difference.found:
+        return [Sentence("undecided", "Nothing to compare", f"{_why_nothing(difference)}.")]
     threshold = threshold_of(difference.after[1])
     found = [one for one in difference.found if not one.is_little()]
     little = len(difference.found) - len(found)
@@ -318,6 +328,15 @@ def difference_sentences(difference: Difference) -> list[Sentence]:
                 text = f"{_where(of_kind, difference.part is not None)}."
                 sentences.append(Sentence("finding", f"{outcome.capitalize()}{whose}", text))
     return sentences
+
+
+def _why_nothing(difference: Difference) -> str:
+    """Why there is no change at all."""
+    pair = () if difference.part else (difference.before, difference.after)
+    without = [file for file, document in pair if not _has_figures(document)]
+    if not without:
+        return "no allocator has figures in both"
+    return f"{enumerate_names(without)} {'has' if len(without) == 1 else 'have'} no figures"
 
 
 def _where(found: Sequence[Change], has_parts: bool) -> str:

@@ -15,7 +15,13 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...output.sentences import counted
 from ...output.units import format_bytes, format_ratio
-from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
+from ...statistics.intervals import (
+    LEAST_JUDGED_ROUNDS,
+    Estimate,
+    confidence_of_looks,
+    least_rounds,
+    look_rounds,
+)
 from ...statistics.verdicts import Interval, Weight
 from ...system.errors import UserError
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
@@ -125,6 +131,19 @@ def check_conditions(conditions: Sequence[Condition], specs: Sequence[str], roun
             raise UserError(
                 f"--fail-if: '{condition.text}' is about no allocator that is compared: {valid}"
             )
+
+
+def check_looks(conditions: Sequence[Condition], first: int, most: int) -> int:
+    """How many rounds the last look of --until has. Raises UserError where these would decide
+    nothing."""
+    looks = look_rounds(first, most)
+    least = least_rounds(confidence_of_looks(len(looks)))
+    if conditions and looks[-1] < least:
+        raise UserError(
+            f"--fail-if needs an interval, and so, with --until, at least --most-rounds {least}; "
+            f"{most} would decide nothing"
+        )
+    return looks[-1]
 
 
 def check_quantities(

@@ -4,8 +4,16 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import LITTLE
-from ...output.units import format_byte_range
-from ...statistics.intervals import ORDER_STATISTIC, RANGE, Estimate, Summary
+from ...output.units import format_byte_range, format_coverage
+from ...statistics.intervals import (
+    JUDGED_CONFIDENCE,
+    ORDER_STATISTIC,
+    RANGE,
+    Estimate,
+    Summary,
+    interval_rank,
+    least_rounds,
+)
 from ...statistics.verdicts import (
     NOTICEABLE_BYTES,
     Interval,
@@ -30,6 +38,21 @@ def verdict_of(
     if summary.interval != ORDER_STATISTIC:
         return Outcome.NOT_DECIDED
     return judge(ratio, comparison.plan.threshold, more_is_better)
+
+
+def coverage_in_words(coverage: float, until: object) -> str:
+    """until: what --until asked for, if it did. Then it is that of all looks together: an interval
+    after which one may stop, or go on, is wrong more often than one of so many rounds."""
+    return format_coverage(coverage if until is None else JUDGED_CONFIDENCE)
+
+
+def interval_in_words(comparison: Comparison, count: int) -> str:
+    """What stands behind the median of so many rounds."""
+    confidence = comparison.confidence()
+    rank = interval_rank(count, confidence)
+    if rank.kind == RANGE:
+        return f"[range; an interval needs {least_rounds(confidence)} rounds]"
+    return f"[{coverage_in_words(rank.coverage, comparison.plan.until)} interval]"
 
 
 def few_rounds(*summaries: Mapping[str, Any] | None) -> int | None:

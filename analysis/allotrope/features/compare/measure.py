@@ -62,6 +62,7 @@ from ...system.machine import busy_seconds, duet_processor, proc_is_mounted
 from ...system.native import last_line, read_reports
 from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
+from ...system.shell import Said, run_shell
 from ..latency.measure import read_latencies
 from ..reach import served
 from ..server.plan import ServerPlan, check_server_plan, divide_processors
@@ -191,7 +192,7 @@ class Contender:
 
 
 class BaselineFailed(Exception):
-    """The baseline, which had worked, failed in a round: there is nothing to compare with."""
+    """The baseline, which had worked, failed: there is nothing to compare with."""
 
 
 class Comparison:
@@ -661,19 +662,19 @@ class Runner:
         order = [contenders[place] for place in order_of_round(number, len(contenders))]
         if self.plan.duet:
             self._measure_duet([one for one in order if one.failure is None], number)
-            self._need_baseline(number)
+            self._need_baseline()
             return
         for contender in order:
             if contender.failure is None:
                 contender.runs[-1] = self._attempt(
                     contender, f"round {number + 1}", settings=padding_of_round(number)
                 )
-            self._need_baseline(number)
+            self._need_baseline()
 
-    def _need_baseline(self, number: int) -> None:
+    def _need_baseline(self) -> None:
         failure = self.comparison.baseline.failure
         if failure is not None:
-            raise BaselineFailed(f"the baseline failed in round {number + 1}: {failure.ending}")
+            raise BaselineFailed(f"the baseline failed in {failure.when}: {failure.ending}")
 
     def _measure_duet(self, contenders: Sequence[Contender], number: int) -> None:
         """All at the same time. A run's timeout counts as if it had the processor alone."""
@@ -775,26 +776,19 @@ class Runner:
                 contender.outputs.add(hashlib.file_digest(output, "blake2b").hexdigest())
                 return
             verdict = self._shell(self.plan.check, output)
-            contender.rejected |= verdict.returncode != 0
-            self.verdict = _ending(verdict)
+            contender.rejected |= verdict.status != 0
+            self.verdict = verdict.ending()
 
     def _prepare(self) -> None:
         command = self.plan.prepare
         if command is None:
             return
-        result = self._shell(command, subprocess.DEVNULL)
-        if result.returncode != 0:
-            raise UserError(f"--prepare: '{command}' {_ending(result)}")
+        said = self._shell(command)
+        if said.status != 0:
+            raise UserError(f"--prepare: '{command}' {said.ending()}")
 
-    def _shell(self, script: str, stdin: int | BinaryIO) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            ["/bin/sh", "-c", script],
-            stdin=stdin,
-            capture_output=True,
-            check=False,
-            cwd=self.plan.directory,
-            env=self.plan.surroundings(),
-        )
+    def _shell(self, script: str, stdin: int | BinaryIO = subprocess.DEVNULL) -> Said:
+        return run_shell(script, stdin=stdin, cwd=self.plan.directory, env=self.plan.surroundings())
 
 
 def _empty(folder: Path) -> None:
@@ -809,12 +803,6 @@ def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]]
     step = -(-len(timeline) // TIMELINE_POINTS)
     kept = [*timeline[::-1][::step][::-1]]
     return {key: [point[key] for point in kept] for key in kept[0]}
-
-
-def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
-    """How a shell command ended, with the last line that it said."""
-    said = last_line(done.stderr)
-    return f"ended with status {done.returncode}" + (f" ({said})" if said else "")
 
 
 def read_accounts(folder: Path) -> dict[str, Any] | None:

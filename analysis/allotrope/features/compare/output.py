@@ -15,22 +15,16 @@ from ...output.text import markdown_table
 from ...output.units import (
     format_bytes,
     format_count,
-    format_coverage,
     format_ratio,
     format_seconds,
 )
-from ...statistics.intervals import (
-    ORDER_STATISTIC,
-    Summary,
-    interval_rank,
-    least_rounds,
-)
+from ...statistics.intervals import Summary
 from ...system import capabilities
 from ...system.machine import machine_facts
 from ..reach import served
 from .collector import collections_line
 from .findings import memory_that_matters
-from .judged import verdict_cell, verdict_of
+from .judged import interval_in_words, verdict_cell, verdict_of
 from .measure import QUANTITIES, Comparison, Contender
 from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
 from .servers import (
@@ -257,12 +251,7 @@ def legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
         ]
     baseline = comparison.baseline.allocator.spec
     count = sum(run is not None for run in comparison.baseline.runs)
-    rank = interval_rank(count, comparison.confidence())
-    interval = (
-        f"[{format_coverage(rank.coverage)} interval]"
-        if rank.kind == ORDER_STATISTIC
-        else f"[range; an interval needs {least_rounds(comparison.confidence())} rounds]"
-    )
+    interval = interval_in_words(comparison, count)
     how = "duet" if comparison.plan.duet else "interleaved"
     rounds = f"1 {how} round" if count == 1 else f"{count} {how} rounds"
     has_memory = {COLUMNS[MEMORY_COLUMN], TREE_PEAK} & set(titles)

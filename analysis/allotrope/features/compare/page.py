@@ -9,7 +9,6 @@ from ...output.units import (
     MEBIBYTE,
     format_bytes,
     format_count,
-    format_coverage,
     format_nanoseconds,
     format_percent,
     format_ratio,
@@ -23,7 +22,7 @@ from ..latency.page import latency_sections
 from ..reach import served
 from .collector import causes_in_words, given_up_in_words, least_running
 from .findings import cpu_quantity, memory_quantity
-from .judged import difference_of, verdict_in_words
+from .judged import coverage_in_words, difference_of, verdict_in_words
 from .recommendation import recommend
 from .server_page import (
     command_line,
@@ -183,7 +182,7 @@ def _point(place: int, result: Result, time: str, memory: str, scale: float) -> 
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": result["spec"],
+        "name": plain(result["spec"]),
         "x": [space["median"] / MEBIBYTE],
         "y": [scale * cpu["median"]],
         "error_x": _bar(space, 1 / MEBIBYTE, place),
@@ -242,6 +241,8 @@ def _why_missing(document: Document, quantity: str) -> str | None:
         return "not measured."
     if all(value in (0, None) for summary in known for value in summary["rounds"]):
         return "there were none in any run."
+    if any(value is not None and value < 0 for summary in known for value in summary["rounds"]):
+        return "some figures are negative, so there is no ratio; see the table."
     base = document["baseline"]
     return f"{base} had none in some round, so there is no ratio; see the table."
 
@@ -259,7 +260,7 @@ def _strip(
         if summary is not None and base is not None and summary["ratio"] is not None:
             data += _dots(place, result["spec"], summary, base, write)
     kind = next(one[quantity] for one in results if one[quantity])
-    coverage = f"{format_coverage(kind['coverage'])} interval"
+    coverage = f"{coverage_in_words(kind['coverage'], document.get('until'))} interval"
     bar = "range" if kind["interval"] == RANGE else coverage
     return Figure(
         name=f"{prefix}{quantity.replace('_', '-')}",
@@ -401,7 +402,7 @@ def _over_time(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": one["spec"],
+                "name": plain(one["spec"]),
                 "x": times["seconds"],
                 "y": [value / MEBIBYTE for value in times[quantity]],
                 "line": {"color": colour(place), "width": 1.5, "dash": dash, "shape": "hv"},
@@ -492,7 +493,7 @@ def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) ->
         data=[
             {
                 "type": "bar",
-                "name": spec,
+                "name": plain(spec),
                 "x": names,
                 "y": [found.get(power, 0) for power in span],
                 "marker": {"color": colour(place)},
@@ -691,7 +692,7 @@ def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
     if summary is None:
         return ["–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
-    ratio = _ratio(summary) if summary["ratio"] else "–"
+    ratio = _ratio(summary) if summary["ratio"] is not None else "–"
     return [write(summary["median"]), interval, ratio]
 
 

@@ -96,7 +96,7 @@ def _memory_figure(known: Sequence[tuple[int, Mapping[str, Any]]], prefix: str) 
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": one["spec"],
+                "name": plain(one["spec"]),
                 "x": timeline["seconds"],
                 "y": [round(value / MEBIBYTE, 3) for value in timeline["bytes"]],
                 "line": {

@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any, Sequence
 
 from ...output.units import format_bytes, format_figure, format_ratio, format_seconds
-from ...statistics.intervals import ORDER_STATISTIC, Summary, interval_rank, least_rounds
+from ...statistics.intervals import Summary
 from ..reach import served
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
 from ..server.run import METRIC, ServerRun
-from .judged import verdict_cell, verdict_of
+from .judged import interval_in_words, verdict_cell, verdict_of
 from .measure import QUANTITIES as COMMAND_QUANTITIES
 from .measure import Comparison, Contender
 
@@ -186,12 +186,7 @@ def server_legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
     count = sum(run is not None for run in comparison.baseline.runs)
     if count == 0:
         return ["No round was measured."]
-    rank = interval_rank(count, comparison.confidence())
-    interval = (
-        f"[{100 * rank.coverage:.1f}% interval]"
-        if rank.kind == ORDER_STATISTIC
-        else f"[range; an interval needs {least_rounds(comparison.confidence())} rounds]"
-    )
+    interval = interval_in_words(comparison, count)
     starts = "1 start" if count == 1 else f"{count} interleaved starts"
     beside = {"memory", "at end", *(title_of(one.name) for one in known_metrics(comparison))}
     others = "; others in parentheses" if beside & set(titles) else ""

@@ -27,6 +27,7 @@ from ...output.units import format_ratio
 from ...statistics.verdicts import leaves_out, overlap
 from ...system.allocators import OWN_VARIABLES, Allocator, package_version
 from ...system.scratch import scratch_folder
+from ...system.shell import run_shell
 from .measure import Comparison, Contender, Plan
 
 SEED = 1992
@@ -164,7 +165,7 @@ def _sample(plan: Plan, allocator: Allocator, folder: Path) -> list[tuple[int, s
     """Each sample's period in ns, symbol and library; or why there are none."""
     data = folder / "perf.data"
     if plan.prepare is not None:
-        subprocess.run(["/bin/sh", "-c", plan.prepare], capture_output=True)
+        run_shell(plan.prepare)
     record = record_line(data, SAMPLES_PER_SECOND, command_line(plan, allocator))
     output = Path(os.devnull) if plan.check == "none" else folder / "stdout"
     with open(plan.input or os.devnull, "rb") as given, output.open("wb") as taken:

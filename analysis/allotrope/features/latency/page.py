@@ -37,7 +37,7 @@ def _figure(prefix: str, call: str, results: Sequence[Result]) -> Figure:
         {
             "type": "scatter",
             "mode": "lines",
-            "name": results[place]["spec"],
+            "name": plain(results[place]["spec"]),
             "x": [time for time, _ in curve],
             "y": [share for _, share in curve],
             "line": {"color": colour(place), "width": 1.5, "shape": "hv"},

@@ -12,10 +12,10 @@ import itertools
 import os
 import struct
 import time
-from pathlib import Path
 from typing import Any, Callable, Iterator
 
 from ...system.errors import UserError
+from ...system.process_tree import proc_text
 from ..sites.snapshot import SiteTable, Unreadable, need_table
 
 PUBLISHED = "leaks/1"
@@ -96,7 +96,7 @@ def nudge(pid: int, turn: int) -> None:
 
 def may_answer(pid: int, task: int) -> bool:
     """Whether a thread waits, and has the handler."""
-    lines = Path(f"/proc/{pid}/task/{task}/status").read_text().splitlines()
+    lines = proc_text(pid, f"task/{task}/status").splitlines()
     fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     catches = int(fields["SigCgt"], 16) & ~int(fields["SigBlk"], 16)
     return fields["State"].startswith("S") and bool(catches >> (STOP_SIGNAL - 1) & 1)

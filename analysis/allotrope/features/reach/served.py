@@ -16,7 +16,15 @@ from ...output.sentences import Sentence, enumerate_names
 from ...system.allocators import Allocator
 from ...system.machine import proc_is_mounted
 from ...system.process_tree import Window
-from ...system.serving import KILLED, OUTLIVES, PRIVATE, Onlooker, Process, Serving
+from ...system.serving import (
+    KILLED,
+    OUTLIVES,
+    PRIVATE,
+    Onlooker,
+    Process,
+    Serving,
+    name_of_title,
+)
 
 MOST_ROWS = 20
 MOST_NAMED = 4
@@ -134,11 +142,12 @@ def note_share(served: dict[str, Any] | None, heap: Mapping[str, Any] | None) ->
     """Of each row: how much of its processes' memory malloc was asked for ("malloc_share"). What
     the program maps itself is weighed at its end, what it asks of malloc is known at its most; of
     several processes the heaps are weighed as well."""
+    accounted = None if heap is None else name_of_title(heap["command"])
     for row in served["rows"] if served is not None else ():
         asked, own = row["heap_bytes"], row["own_bytes"]
         if asked is None:
             continue
-        if heap is not None and row["processes"] == 1 and heap["command"] == row["command"]:
+        if heap is not None and row["processes"] == 1 and row["command"] == accounted:
             asked = heap["requested_peak_bytes"]
         row["malloc_share"] = asked / (asked + own) if asked + own else None
 

@@ -7,6 +7,7 @@ terminal's table shows. All others are shown as they are called.
 """
 
 import json
+import math
 import re
 import statistics
 from dataclasses import dataclass
@@ -122,11 +123,14 @@ def _find(one: Metric, output: str) -> float:
 def _number(one: Metric, text: str) -> float:
     text = text.replace(",", "").rstrip(".")
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
         raise LookupError(
             f"'{one.expression}' finds '{text}' in its first group, which is no number"
-        ) from None
+        )
+    return number
 
 
 def _own_load(output: str) -> tuple[dict[str, float], list[Metric]] | None:

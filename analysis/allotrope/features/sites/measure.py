@@ -66,6 +66,11 @@ class Site:
         return next((place for place in places if not _is_of_library(place)), places[0])
 
 
+def _poisson_bound(count: float, deviations: float) -> float:
+    root = 1 - 1 / (9 * count) + deviations / (3 * math.sqrt(count))
+    return float(count * max(0.0, root) ** 3)
+
+
 def _is_of_library(place: Place) -> bool:
     return place.name.startswith(LIBRARY_NAMES) or LIBRARY_HEADERS in (place.file or "")
 
@@ -100,12 +105,9 @@ class Sites:
         if not drawn:
             return peak, peak
         count = drawn / rate  # samples that it is estimated from
-
-        def bound(deviations: float) -> float:
-            root = 1 - 1 / (9 * count) + deviations / (3 * math.sqrt(count))
-            return peak - drawn + drawn * max(0.0, root) ** 3
-
-        return bound(-OF_MANY), bound(OF_ONE)
+        # Above the mean's upper bound lies what one sample more would make of it.
+        bounds = _poisson_bound(count, -OF_MANY), _poisson_bound(count + 1, OF_ONE)
+        return peak - drawn + rate * bounds[0], peak - drawn + rate * bounds[1]
 
     def by_place(self, moment: str) -> list[tuple[str, Tally, Site]]:
         """Sums over sites that allocate at the same line, largest first, with the largest site

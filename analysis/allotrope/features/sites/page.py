@@ -77,7 +77,7 @@ def flame_graph(found: Sites, moment: str) -> Figure | None:
             {
                 "type": "icicle",
                 "ids": ids,
-                "labels": [short(name) for name in names],
+                "labels": [plain(short(name)) for name in names],
                 "parents": parents,
                 "values": sizes,
                 "branchvalues": "total",
@@ -87,7 +87,7 @@ def flame_graph(found: Sites, moment: str) -> Figure | None:
                 "textfont": {"color": "var(--flame-ink)"},
                 "pathbar": {"visible": False},
                 "customdata": [
-                    [name, format_bytes(size), share(size, root.size)]
+                    [plain(name), format_bytes(size), share(size, root.size)]
                     for name, size in zip(names, sizes)
                 ],
                 "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}, %{customdata[2]}"

@@ -16,7 +16,7 @@ from typing import Any, Iterator
 
 from ...system.counters import Published, find_published, why_unreadable
 from ...system.errors import UserError
-from ...system.process_tree import age_seconds, descendants
+from ...system.process_tree import age_seconds, descendants, proc_text
 
 PUBLISHED = "site_table/1"
 HEAD = struct.Struct("<QQQQQQQddQQ")
@@ -151,12 +151,13 @@ class SiteTable:
     def report(self) -> dict[str, Any]:
         """As the library writes it at exit (allotrope.sites/1), of this moment."""
         head, rows = self.rows()
-        maps = Path(f"/proc/{self.pid}/maps").read_text().splitlines()
+        # As the library writes names there: each byte as the character of the same number.
+        maps = Path(f"/proc/{self.pid}/maps").read_text(encoding="latin-1").splitlines()
         return {
             "schema": "allotrope.sites/1",
             "running": True,
             "pid": self.pid,
-            "command": Path(f"/proc/{self.pid}/comm").read_text().strip(),
+            "command": proc_text(self.pid, "comm").strip(),
             "rate_bytes": None,
             "frames": max((row.depth for row in rows), default=0),
             "samples": None,
@@ -187,7 +188,7 @@ def find_table(pid: int) -> SiteTable | None:
     """None when the process does not run under `sites` (yet). Raises OSError where it may not be
     read or is gone."""
     try:
-        maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        maps = proc_text(pid, "maps").splitlines()
         published = find_published(pid, maps)
     except struct.error:
         return None

@@ -17,6 +17,7 @@ from ...system.counters import (
     why_unreadable,
 )
 from ...system.errors import UserError
+from ...system.process_tree import proc_text
 
 SCHEMA = "allotrope.live/1"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -85,14 +86,14 @@ def _ended(pid: int) -> UserError:
 
 def _started(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return proc_text(pid, "stat").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         raise _ended(pid) from None
 
 
 def _command(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return proc_text(pid, "comm").strip()
     except OSError:
         raise _ended(pid) from None
 
@@ -120,7 +121,7 @@ def _look_for(pid: int) -> Process:
         raise UserError(f"there is no process {pid}")
     started = _started(pid)
     try:
-        maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        maps = proc_text(pid, "maps").splitlines()
         published = find_published(pid, maps)
     except PermissionError:
         raise UserError(why_unreadable(pid)) from None

@@ -18,8 +18,8 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 import os
-import subprocess
 import time
 import tomllib
 from dataclasses import dataclass, field
@@ -31,9 +31,9 @@ from ...output.sentences import counted
 from ...system.allocators import Allocator, package_version
 from ...system.errors import UserError
 from ...system.launch import Run
-from ...system.native import last_line
 from ...system.places import PLACES
 from ...system.scratch import scratch_folder
+from ...system.shell import run_shell
 from ..compare.measure import (
     BaselineFailed,
     Comparison,
@@ -134,7 +134,8 @@ def read_suite(file: Path) -> Suite:
         valid = ", ".join(sorted(SUITE_KEYS))
         raise UserError(f"--suite: {file}: unknown key '{min(unknown)}'; valid are: {valid}")
     entries = table.get("program")
-    if not isinstance(entries, list) or not entries:
+    tables = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    if not tables or not entries:
         raise UserError(f"--suite: {file} has no [[program]]")
     common = _texts(file, "environment", table.get("environment", {}))
     programs = [_read_program(file, entry, common) for entry in entries]
@@ -165,6 +166,9 @@ def _read_program(file: Path, entry: dict[str, Any], common: Mapping[str, str]) 
             raise UserError(f"{where}: {key} must be {kinds}, not {value!r}")
         if isinstance(value, list) and not all(isinstance(word, str) for word in value):
             raise UserError(f"{where}: {key} must hold strings only")
+    seconds = entry.get("timeout_seconds", 1)
+    if isinstance(seconds, bool) or not 0 < seconds < math.inf:
+        raise UserError(f"{where}: timeout_seconds must be a number above 0, not {seconds!r}")
     command = entry["command"]
     if isinstance(command, str):
         command = ["/bin/sh", "-eu", "-c", command]
@@ -205,7 +209,7 @@ def is_inherited(name: str) -> bool:
 
 def folder_of(program: Program) -> str:
     """A name as long for every program, and the same whatever else is measured."""
-    return hashlib.blake2b(program.name.encode(), digest_size=4).hexdigest()
+    return hashlib.blake2b(os.fsencode(program.name), digest_size=4).hexdigest()
 
 
 class SuiteRun:
@@ -378,18 +382,9 @@ def _begin(
 def _set_up(program: Program, plan: Plan) -> None:
     if program.setup is None:
         return
-    done = subprocess.run(
-        ["/bin/sh", "-eu", "-c", program.setup],
-        cwd=plan.directory,
-        env=plan.surroundings(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        said = last_line(done.stderr)
-        last = f" ({said})" if said else ""
-        raise UserError(f"setup ended with status {done.returncode}{last}")
+    said = run_shell(program.setup, "-eu -c", cwd=plan.directory, env=plan.surroundings())
+    if said.status != 0:
+        raise UserError(f"setup {said.ending()}")
 
 
 def _guarded(part: Part, step: Callable[[Runner], object]) -> None:

@@ -40,9 +40,8 @@ def read_varied(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
+    """All at once: what a value has in braces stays as it is."""
+    return re.sub(r"\{(\w+)\}", lambda braces: values.get(braces[1], braces[0]), text)
 
 
 def combinations(varied: Varied) -> dict[str, dict[str, str]]:
