@@ -77,15 +77,18 @@ def real() -> Command:
 
 @pytest.fixture(scope="session")
 def threaded_trace(real: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a program with threads, under an allocator: threads, classes and regions differ."""
-    folder = tmp_path_factory.mktemp("threads")
+    return record_threads(real, tmp_path_factory.mktemp("threads"))
+
+
+def record_threads(command: Command, folder: Path) -> Path:
+    """A trace of a program with threads, under an allocator: they, classes and regions differ."""
     program = str(BUILD / "tests/trace/allocating")
     whole, start = folder / "whole.alt", folder / "start.alt"
     for words in (
         ["record", "-o", str(whole), "-a", "bsd", "--", program, "threadlets"],
         ["trace", "cut", "--count", "400000", "-o", str(start), str(whole)],
     ):
-        done = real.run(*words)
+        done = command.run(*words)
         assert done.returncode == 0, done.stderr
     return start
 

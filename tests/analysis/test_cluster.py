@@ -746,6 +746,20 @@ class TestWhatIsTold:
         question = {"expected": expected}
         assert worker.measure(question)["unlike"] == worker.unlike(expected)
 
+    @needs_dask
+    def test_a_worker_that_has_ended_is_not_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The scheduler cannot reach it. What goes wrong on one that is there is named."""
+        asked = {"tcp://gone:1": OSError("Timed out"), "tcp://w:1": {"host": "w", "unlike": []}}
+        client = SimpleNamespace(
+            run=lambda *_, **__: asked, scheduler_info=lambda: {"workers": {"tcp://w:1": {}}}
+        )
+        monkeypatch.setattr(connection, "other_versions", lambda _: [])
+        answers = connection.ask_new(client, list(asked), worker.see, {})
+        assert list(answers) == ["tcp://w:1"]
+        asked["tcp://w:1"] = OSError("no such program")
+        with pytest.raises(UserError, match=r"worker tcp://w:1: OSError\('no such program'\)"):
+            connection.ask_new(client, list(asked), worker.see, {})
+
     def test_another_version_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Client:
             def get_versions(self) -> dict[str, Any]:

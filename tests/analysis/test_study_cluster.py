@@ -91,13 +91,28 @@ def deterministic(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def one_machine(
+def measured_here(
     real: Command, asked: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+) -> Path:
     folder = tmp_path_factory.mktemp("one") / "out"
-    done = real.run(*asked, "--out", str(folder), timeout=HANG)
+    done = real.run(*asked, "--measure-only", "--out", str(folder), timeout=HANG)
     assert done.returncode == 0, done.stderr
-    return deterministic(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one_machine(measured_here: Path) -> dict[str, Any]:
+    return deterministic(measured_here)
+
+
+def test_what_is_only_measured_is_drawn_afterwards(real: Command, measured_here: Path) -> None:
+    """Each worker of a cluster only measures."""
+    page = measured_here / "study.html"
+    assert not page.exists()
+    again = ["study", "zorn", "--quick", "--resume", "--report-only", "--out", str(measured_here)]
+    done = real.run(*again)
+    assert done.returncode == 0, done.stderr
+    assert page.exists()
 
 
 def begin(real: Command, asked: list[str], folder: Path, address: str) -> subprocess.Popen[str]:
@@ -119,6 +134,7 @@ def test_a_killed_worker_loses_and_doubles_nothing(
     victim = cluster.workers[0]
     wait_until(lambda: bool(measuring(victim)), started)
     (orphan,) = measuring(victim)
+    assert "--measure-only" in command_of(orphan)  # a page there would be drawn in vain
     cluster.start_worker()
     victim.send_signal(signal.SIGKILL)
     wait_until(lambda: "--only" not in command_of(orphan), started)
@@ -322,6 +338,8 @@ def test_what_claims_compare_is_measured_together(tmp_path: Path) -> None:
     "more, told",
     [
         (("--resume", "--report-only", "--cluster", "nowhere:1"), "leave out --cluster"),
+        (("--measure-only", "--cluster", "nowhere:1"), "leave it out with --cluster"),
+        (("--measure-only", "--resume", "--report-only"), "leave it out with --report-only"),
         (("--noise", "2%"), "--noise needs --cluster"),
         (("--cluster", "nowhere:1", "--replicate", "3"), "--replicate"),
         (("--from", "x", "--out", "y", "--cluster", "nowhere:1"), "leave out --cluster"),

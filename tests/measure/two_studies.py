@@ -106,11 +106,16 @@ def is_of_barriers(study: Path) -> bool:
     return (study / "steps" / "instructions").exists()
 
 
+def exact_kinds(study: Path) -> tuple[str, ...]:
+    """The kinds of steps that have figures that do not depend on time."""
+    of_barriers, of_zorn = ("instructions", "round"), ("account", "events", "locality", "factors")
+    return of_barriers if is_of_barriers(study) else of_zorn
+
+
 def compare_exact(first: Path, second: Path) -> int:
     """Prints what differs; returns how many figures do."""
-    of_barriers, of_zorn = ("instructions", "round"), ("account", "events", "locality", "factors")
     different = 0
-    for kind in of_barriers if is_of_barriers(first) else of_zorn:
+    for kind in exact_kinds(first):
         one, two = steps(first, kind), steps(second, kind)
         same, by_step = 0, {}
         for name in sorted(one.keys() & two.keys()):

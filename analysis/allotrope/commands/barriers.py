@@ -23,6 +23,7 @@ def barriers(
     rounds: int | None,
     cluster: ClusterChoice | None,
     report_only: bool,
+    measure_only: bool,
     source: str | None,
 ) -> None:
     """Re-run Hosking and Moss's study of 1993: page traps against write barriers in software.
@@ -39,4 +40,5 @@ def barriers(
     from ..study.barriers.study import STUDY
     from ..study.frame import Asked
 
-    carry_out(context, STUDY, Asked(quick, rounds, only, resume, report_only), out, source, cluster)
+    asked = Asked(quick, rounds, only, resume, report_only)
+    carry_out(context, STUDY, asked, out, source, cluster, measure_only)

@@ -48,6 +48,11 @@ def last_options(function: Function) -> Function:
             "--report-only", is_flag=True, help="with --resume: measure nothing, write the page"
         ),
         click.option(
+            "--measure-only",
+            is_flag=True,
+            help="write no page; --resume --report-only writes it afterwards",
+        ),
+        click.option(
             "--from",
             "source",
             metavar="FILE",
@@ -71,6 +76,7 @@ def carry_out(
     out: str | None,
     source: str | None,
     cluster: ClusterChoice | None,
+    measure_only: bool,
 ) -> None:
     """Measures, or draws what was measured; says what became of each claim. What a cluster has not
     measured is a failure."""
@@ -85,12 +91,18 @@ def carry_out(
     else:
         if asked.report_only and not asked.resume:
             raise UserError("--report-only needs --resume: there is nothing else to report on")
+        if measure_only and (asked.report_only or cluster is not None):
+            other = "--report-only" if asked.report_only else "--cluster"
+            raise UserError(f"--measure-only writes no page; leave it out with {other}")
         if cluster is not None:
             if asked.report_only:
                 raise UserError("--report-only measures nothing; leave out --cluster")
             asked = replace(asked, elsewhere=Elsewhere(cluster.address, cluster.noise))
         folder = Path(out) if out else frame.default_folder(study, asked.quick)
         measured = frame.measure(study, folder, asked, lambda line: click.echo(line, err=True))
+        if measure_only:
+            click.echo(f"{measured}; --resume --report-only --out {folder} writes the page")
+            return
         report, page = frame.draw(study, measured, folder)
     for claim in report.claims:
         click.echo(f"{claim.number:>4}  {claim.verdict:<14} {claim.text}")

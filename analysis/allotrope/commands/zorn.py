@@ -41,6 +41,7 @@ def zorn(
     table: str | None,
     given: tuple[str, ...],
     report_only: bool,
+    measure_only: bool,
     source: str | None,
 ) -> None:
     """Re-run B. Zorn's study of 1992 on today's programs, and judge its claims.
@@ -60,4 +61,4 @@ def zorn(
 
     more = {"programs": str(Path(table).resolve()) if table else None, "given": given}
     asked = Asked(quick, rounds, only, resume, report_only, more)
-    carry_out(context, STUDY, asked, out, source, cluster)
+    carry_out(context, STUDY, asked, out, source, cluster, measure_only)

@@ -166,9 +166,10 @@ def _measured(
 
 
 def _words(study: Study, asked: Asked) -> list[str]:
-    """By which another machine is asked the same, but for the programs."""
+    """By which another machine is asked the same, but for the programs and the page."""
     quick = ["--quick"] if asked.quick else []
-    return ["study", study.name, *quick, "--rounds", str(asked.rounds), *study.words(asked)]
+    own = ["--measure-only", "--rounds", str(asked.rounds)]
+    return ["study", study.name, *quick, *own, *study.words(asked)]
 
 
 def draw(study: Study, measurements: Path, folder: Path) -> tuple[Report, Path]:

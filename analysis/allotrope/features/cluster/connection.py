@@ -158,12 +158,20 @@ def ask_new(
     answers: dict[str, Any] = {}
     if not lines:
         asked = client.run(question, *arguments, workers=list(workers), on_error="return")
-        closed = dask().comm.CommClosedError
-        answers = {name: one for name, one in asked.items() if not isinstance(one, closed)}
+        left = client.scheduler_info()["workers"]
+        answers = {name: one for name, one in asked.items() if not _has_ended(one, name in left)}
         lines = [line for name, one in answers.items() for line in _faults(name, one)]
     if lines:
         raise UserError("--cluster: " + "; ".join(lines))
     return answers
+
+
+def _has_ended(answer: Any, is_left: bool) -> bool:
+    """Whether the worker has ended before or while it was asked. Before that, the scheduler has
+    tried to reach it, which is an OSError; so may be what went wrong on a worker that is there."""
+    if isinstance(answer, dask().comm.CommClosedError):
+        return True
+    return isinstance(answer, OSError) and not is_left
 
 
 def _faults(address: str, answer: Any) -> list[str]:
