@@ -178,9 +178,9 @@ static void scan_copied(uintptr_t start, uintptr_t end)
 static void scan_by_pages(uintptr_t start, uintptr_t chunk_end, uintptr_t end)
 {
     for (uintptr_t page_end; start < chunk_end; start = page_end) {
-        page_end = round_down(start, PAGE_BYTES) + PAGE_BYTES;
-        uintptr_t across = page_end + sizeof(uintptr_t);
-        scan_copied(start, across < end ? across : end);
+        size_t bytes = PAGE_BYTES - start % PAGE_BYTES;
+        page_end = chunk_end - start > bytes ? start + bytes : chunk_end; /* 2^64 is 0 */
+        scan_copied(start, end - page_end > sizeof(uintptr_t) ? page_end + sizeof(uintptr_t) : end);
     }
 }
 
