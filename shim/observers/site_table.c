@@ -4,6 +4,10 @@
  *
  * Open addressing with linear probing; tables double when they are half full (Knuth, TAOCP vol. 3,
  * 6.4, algorithms L and R).
+ *
+ * [whole sites]: the first `site_count` of `sites` can be read at any moment in a signal handler of
+ * the thread that has the lock. A larger array is complete before it takes the place of the one
+ * before, which is unmapped after that.
  */
 #include "shim/observers/site_table.h"
 
@@ -55,11 +59,15 @@ static bool grow_sites(struct site_table *table)
         unmap(slots, 2 * room * sizeof *slots);
         return false;
     }
+    struct site_table old = {
+        .sites = table->sites, .slots = table->slots, .site_room = table->site_room};
     if (table->site_count > 0)
-        memcpy(sites, table->sites, table->site_count * sizeof *sites);
-    unmap(table->sites, table->site_room * sizeof *sites);
-    unmap(table->slots, 2 * table->site_room * sizeof *slots);
+        memcpy(sites, old.sites, table->site_count * sizeof *sites);
+    atomic_signal_fence(memory_order_seq_cst);
     table->sites = sites;
+    atomic_signal_fence(memory_order_seq_cst);
+    unmap(old.sites, old.site_room * sizeof *sites);
+    unmap(old.slots, 2 * old.site_room * sizeof *slots);
     table->slots = slots;
     table->site_room = room;
     for (uint32_t i = 0; i < table->site_count; i++)
@@ -107,6 +115,7 @@ uint32_t site_table_site(struct site_table *table, const void *const *frames, ui
     if (!kept)
         return 0;
     table->sites[table->site_count] = (struct site){.hash = hash, .frames = kept, .depth = depth};
+    atomic_signal_fence(memory_order_seq_cst);
     enter_slot(table, (uint32_t)table->site_count++);
     return (uint32_t)table->site_count;
 }

@@ -12,6 +12,9 @@
  *   site's epoch = table's epoch    it has changed since the peak; its share is `peak`
  *   otherwise                       it has not changed since; its share is `live`
  *
+ * A signal handler may have interrupted who holds the lock, and end the process: it may read the
+ * sites, and nothing else ([whole sites], site_table.c).
+ *
  * The caller holds a lock round every function but site_table_may_hold(), which reads the filter
  * without one. Writer of a filter's count: whoever holds the lock. Reader: a thread that frees a
  * block. The count was raised before the program was handed the block, and falls only after its

@@ -172,9 +172,20 @@ static void count_lost(const uintptr_t *unused)
     sites.table.lost++;
 }
 
-/* False: the process forks, and the sample is lost. */
+/* Whether this is a signal handler that has interrupted its thread while that has the lock. What it
+ * allocates is a lost sample. What it frees is not noted, until its address is handed out again. */
+static bool has_interrupted(void)
+{
+    return __builtin_expect(lock_is_own(&sites.lock), 0);
+}
+
+/* False: the process forks, or the sample is a handler's, and it is lost. */
 static bool lock_for_sample(void)
 {
+    if (has_interrupted()) {
+        sites.table.lost++;
+        return false;
+    }
     if (lock_enter(&sites.lock))
         return true;
     defer_one(count_lost, NULL);
@@ -218,6 +229,8 @@ static void take_sample(const void *block, size_t size, double weight, const uin
 /* At the end of a call, in no operation. While the process forks nothing comes of it. */
 static __attribute__((noinline)) void answer_leaks(void)
 {
+    if (has_interrupted())
+        return;
     if (!lock_enter(&sites.lock)) {
         frozen_end();
         return;
@@ -325,6 +338,8 @@ static void forget_deferred(const uintptr_t *words)
 
 static __attribute__((noinline)) struct sampled_block forget(const void *block)
 {
+    if (has_interrupted())
+        return (struct sampled_block){0};
     if (!lock_enter(&sites.lock)) {
         defer_one(forget_deferred, block);
         frozen_end();
@@ -352,6 +367,8 @@ static __attribute__((noinline)) void count_free(const void *block)
     struct sampled_block freed = {.hidden = ~(uintptr_t)block};
     const uintptr_t words[DEFERRED_WORDS] = {(uintptr_t)block, __builtin_ia32_rdtsc(),
                                              is_temporary(&freed)};
+    if (has_interrupted())
+        return;
     if (!lock_enter(&sites.lock)) {
         defer(count_end, words);
         frozen_end();
@@ -558,16 +575,22 @@ static bool write_to(int file, bool json)
     return output_end(&emitter);
 }
 
+/* A handler that ends the process may have interrupted this thread while it has the lock. Then the
+ * sites are told as they are ([whole sites]); leaks are not known, since blocks may be missing. */
 static void write_at_exit(void)
 {
-    lock_acquire(&sites.lock);
-    if (sites.reports_leaks && !leaks_find(&sites.table, sites.configuration->allocator, true))
+    bool is_interrupted = has_interrupted();
+    if (!is_interrupted)
+        lock_acquire(&sites.lock);
+    if (sites.reports_leaks &&
+        (is_interrupted || !leaks_find(&sites.table, sites.configuration->allocator, true)))
         leak_report.was_found = 0;
     if (sites.is_asked_for)
         output_write(sites.destination, "ALLOTROPE_SITES", write_to);
     else
         leaks_tell(&sites.table);
-    lock_release(&sites.lock);
+    if (!is_interrupted)
+        lock_release(&sites.lock);
 }
 
 const struct observer sites_observer = {.variable = "ALLOTROPE_SITES",

@@ -237,6 +237,41 @@ def test_a_bad_rate_stops_the_library(real: Command) -> None:
     assert 'bad value "fast" for ALLOTROPE_SITES_RATE; valid are: 1 to' in done.stderr
 
 
+# Ends in a signal handler, which may have interrupted malloc; the handler itself does not allocate.
+ENDS_IN_HANDLER = """
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
+static void end(int number) { (void)number; exit(3); }
+int main(void)
+{
+    struct itimerval soon = {.it_value = {0, 20000}};
+    signal(SIGALRM, end);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    for (;;) {
+        void *volatile block = malloc(100);
+        free(block);
+    }
+}
+"""
+
+
+def test_a_program_that_ends_in_a_handler_reports(real: Command, tmp_path: Path) -> None:
+    program, report = tmp_path / "ends", tmp_path / "report.json"
+    build = ["cc", "-x", "c", "-o", str(program), "-"]
+    subprocess.run(build, input=ENDS_IN_HANDLER, text=True, check=True)
+    environment = real.environment() | {
+        "LD_PRELOAD": str(BUILD / ".libs" / "liballotrope.so"),
+        "ALLOTROPE_SITES": str(report),
+        "ALLOTROPE_SITES_RATE": "1",
+    }
+    for _ in range(10):
+        done = subprocess.run([program], env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (3, "")
+        assert json.loads(report.read_text())["samples"] > 0
+        report.unlink()
+
+
 # A program with a malloc of its own, which hands out the same block for ever.
 OWN_MALLOC = """
 #include <stdlib.h>
