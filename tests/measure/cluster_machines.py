@@ -190,20 +190,20 @@ class Runs:
         return found
 
     def document(self) -> str:
-        """For cluster_overhead.py. One host has one timing slot, so one program runs at once."""
-        workers = {APART: self.asked.workers, LOCAL: 2}
+        """For cluster_overhead.py. One host has one timing slot, so one program runs at once.
+        local:2 is no case, for the command starts its workers."""
         cases = [
             {
                 "name": f"{kind}, {way}",
                 "kind": "suite",
-                "workers": workers[way],
+                "workers": self.asked.workers,
                 "tasks": len(self.hosts[kind, way]),
                 "at_once": 1,
                 "one_machine": self.seconds[kind, HERE],
                 "seconds": seconds,
             }
             for (kind, way), seconds in self.seconds.items()
-            if way in workers
+            if way == APART
         ]
         return json.dumps({"cases": cases}, indent=1) + "\n"
 
