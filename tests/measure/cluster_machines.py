@@ -2,8 +2,9 @@
 """A suite and a study on three machines that are one, and on local:2, against one machine: whether
 what does not depend on time is the same, and whether times are those of one machine.
 
-    /usr/bin/python3 tests/measure/cluster_machines.py [--suite FILE] [--program NAME]...
-        [--rounds N] [--study zorn|barriers|none] [--workers 3] [--keep DIR] [--json FILE]
+    /usr/bin/python3 tests/measure/cluster_machines.py [--kinds suite,study] [--suite FILE]
+        [--program NAME]... [--study zorn|barriers] [--rounds N] [--workers 3] [--noise PERCENT]
+        [--keep DIR] [--json FILE]
 
 Needs root. Each of the workers has a network namespace behind one bridge, a cgroup and a host name
 of its own; the scheduler and the command are outside. All of it is taken down in the end, and
@@ -189,20 +190,20 @@ class Runs:
         return found
 
     def document(self) -> str:
-        """For cluster_overhead.py. One host has one timing slot, so one program runs at once."""
-        workers = {APART: self.asked.workers, LOCAL: 2}
+        """For cluster_overhead.py. One host has one timing slot, so one program runs at once.
+        local:2 is no case, for the command starts its workers."""
         cases = [
             {
                 "name": f"{kind}, {way}",
                 "kind": "suite",
-                "workers": workers[way],
+                "workers": self.asked.workers,
                 "tasks": len(self.hosts[kind, way]),
                 "at_once": 1,
                 "one_machine": self.seconds[kind, HERE],
                 "seconds": seconds,
             }
             for (kind, way), seconds in self.seconds.items()
-            if way in workers
+            if way == APART
         ]
         return json.dumps({"cases": cases}, indent=1) + "\n"
 
@@ -229,7 +230,7 @@ def figures_of_study(study: Path) -> Figures:
     }
 
 
-def compare_exact(way: str, here: Figures, again: Figures, there: Figures) -> bool:
+def compare_exact(kind: str, here: Figures, again: Figures, there: Figures) -> bool:
     """Whether what is the same in both runs here is the same there; a figure that is missing is
     another one."""
     known = here.keys() | again.keys() | there.keys()
@@ -237,48 +238,56 @@ def compare_exact(way: str, here: Figures, again: Figures, there: Figures) -> bo
     fixed = [name for name in known if here.get(name, none) == again.get(name, none)]
     other = sorted(name for name in fixed if there.get(name, none) != here.get(name, none))
     print(
-        f"{way}: of {len(known)} figures {len(fixed)} do not depend on time; {len(other)} of these "
-        "differ"
+        f"    {kind}: of {len(known)} figures {len(fixed)} do not depend on time; {len(other)} of "
+        "these differ"
     )
     for name in other[:LISTED]:
-        print(f"    {name}: {here.get(name)}, there {there.get(name)}")
+        print(f"        {name}: {here.get(name)}, there {there.get(name)}")
     return not other
 
 
-def compare_suites(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether enough intervals contain 0, over all quantities."""
-    inside = total = 0
-    for quantity in two_runs.QUANTITIES:
-        found = list(two_runs.differences(first, second, quantity))
-        hits = sum(low <= 0 <= high for _, _, low, _, high in found)
-        print(f"    {quantity}: {hits} of {len(found)} intervals contain 0")
-        inside, total = inside + hits, total + len(found)
-    share = inside / max(total, 1)
-    print(f"    all: {inside} of {total} ({share:.1%}; {two_studies.WANTED:.0%} are wanted)")
-    return total > 0 and share >= two_studies.WANTED
+def intervals(runs: Runs, kind: str, way: str) -> dict[str, two_studies.Interval]:
+    """Of the differences between times here and those of the way, by figure."""
+    if kind == "study":
+        return two_studies.differences(runs.out(kind, HERE), runs.out(kind, way))
+    first, second = runs.suite(HERE), runs.suite(way)
+    return {
+        f"{program} under {spec}: {quantity}": (low, middle, high)
+        for quantity in two_runs.QUANTITIES
+        for program, spec, low, middle, high in two_runs.differences(first, second, quantity)
+    }
 
 
-def judge(runs: Runs, kind: str) -> bool:
-    """Prints how the clusters' figures are to those here; returns whether all is as it must be."""
+def figures(runs: Runs, kind: str, way: str) -> Figures:
+    if kind == "study":
+        return figures_of_study(runs.out(kind, way))
+    return figures_of_suite(runs.suite(way))
+
+
+def judge(runs: Runs, kinds: Sequence[str]) -> bool:
+    """Prints how the clusters' figures are to those here; returns whether all is as it must be.
+    Intervals of all kinds count together: a quick study alone has too few for a share of them."""
     good = True
-    if kind == "suite":
-        documents = {way: runs.suite(way) for way in WAYS}
-        figures = {way: figures_of_suite(one) for way, one in documents.items()}
-    else:
-        figures = {way: figures_of_study(runs.out(kind, way)) for way in WAYS}
     for way in WAYS[1:]:
-        print(f"{kind}: here and {way}")
-        if way != AGAIN:
-            good &= compare_exact(way, figures[HERE], figures[AGAIN], figures[way])
-        if kind == "suite":
-            enough = compare_suites(documents[HERE], documents[way])
-        else:
-            enough = two_studies.compare_times(runs.out(kind, HERE), runs.out(kind, way))
-        good &= enough or way == AGAIN
+        print(f"here and {way}")
+        inside = total = 0
+        for kind in kinds:
+            if way != AGAIN:
+                three = (figures(runs, kind, one) for one in (HERE, AGAIN, way))
+                good &= compare_exact(kind, *three)
+            found = intervals(runs, kind, way)
+            outside = {name: at for name, at in found.items() if not at[0] <= 0 <= at[2]}
+            print(f"    {kind}: {len(found) - len(outside)} of {len(found)} intervals contain 0")
+            for name, (low, middle, high) in outside.items():
+                print(f"        {name}: {middle:+.1%} [{low:+.1%}, {high:+.1%}]")
+            inside, total = inside + len(found) - len(outside), total + len(found)
+        share = inside / max(total, 1)
+        print(f"    all: {inside} of {total} ({share:.1%}; {two_studies.WANTED:.0%} are wanted)")
+        good &= way == AGAIN or share >= two_studies.WANTED
     return good
 
 
-def measure(runs: Runs, kinds: Sequence[str]) -> bool:
+def measure(runs: Runs, kinds: Sequence[str]) -> None:
     for kind in kinds:
         for way in (HERE, AGAIN, LOCAL):
             runs.run(kind, way)
@@ -287,15 +296,15 @@ def measure(runs: Runs, kinds: Sequence[str]) -> bool:
         runs.addresses[APART] = address
         for kind in kinds:
             runs.run(kind, APART)
-    return all([judge(runs, kind) for kind in kinds])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kinds", default="suite,study")
     parser.add_argument("--suite", type=Path, default=SOURCE / "bench_programs" / "micro.toml")
     parser.add_argument("--program", action="append", default=[], metavar="NAME")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--study", choices=("zorn", "barriers", "none"), default="zorn")
+    parser.add_argument("--study", choices=("zorn", "barriers"), default="zorn")
     parser.add_argument("--noise", default="any", help="of the clusters' machines: PERCENT or any")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--keep", type=Path)
@@ -305,12 +314,13 @@ def main() -> int:
     if os.geteuid() != 0 or not all(map(shutil.which, needed)):
         raise SystemExit(f"needs root, and {', '.join(needed)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # takes all down
-    kinds = ["suite"] + (["study"] if asked.study != "none" else [])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(asked.keep or name)
         folder.mkdir(parents=True, exist_ok=True)
         runs = Runs(folder, asked)
-        good = measure(runs, kinds)
+        kinds = asked.kinds.split(",")
+        measure(runs, kinds)
+        good = judge(runs, kinds)
         if asked.json:
             asked.json.write_text(runs.document())
     return 0 if good else 1

@@ -8,10 +8,15 @@ from that, when it pays to have one.
 A task is submitted, run and collected by the very code of the command, in a process of its own;
 only what the worker starts does nothing. Two kinds, for the client deals with them in two ways:
 
-    simulate    parts of a trace: Dask chooses the workers, any number at once on a host
+    simulate    parts of a trace: Dask chooses the workers, any number at once on a host. A part is
+                echo
     suite       programs: the client gives each idle worker one, and a host measures one at a time.
-                So each worker has a host name and a /tmp of its own here, which needs root. What a
-                worker is asked at first (its doctor) is among the costs of a worker
+                So each worker has a host name and a /tmp of its own here, which needs root. A
+                program is the command, over one round of true: that starts for each program, and
+                on one machine once. What a worker is asked at first (its doctor) is among the costs
+                of a worker
+
+Nobody else may measure on this machine: parts of a trace wait for the timing slot.
 
 The model, fitted to the medians by least squares without negative terms, W workers, n tasks:
 
@@ -29,6 +34,7 @@ them. It needs some 100 MB of memory for each worker.
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +52,12 @@ PROCESSORS = os.cpu_count() or 1
 PATIENCE = 600.0
 TERMS = ("start", "worker", "task", "alone")
 Fit = Mapping[str, float]  # seconds by term
+SEEN_BY_ALL = "/var/tmp"  # each worker of a suite has a /tmp of its own
+NOTHING = """title = "nothing"
+[[program]]
+name = "nothing"
+command = ["true"]
+"""
 # A machine of its own, as far as the worker can tell.
 ALONE = 'hostname "$1" && mount -t tmpfs tmpfs /tmp && shift && exec "$@"'
 
@@ -60,11 +72,12 @@ class Point:
     cpu: float
 
 
-def submit_parts(address: str, count: int) -> None:
+def submit_parts(address: str, count: int, folder: str) -> None:
     from allotrope.features.cluster import simulate, worker
     from allotrope.features.cluster.connection import connected
 
-    trace = str(Path(__file__).resolve())  # some file that all see
+    trace = str(Path(folder, "trace"))
+    Path(trace).write_text("some file")
     asked = simulate.question([], trace) | {"command": ["echo"]}
     assert worker.see(asked)["unlike"] == []
     with connected(address, PATIENCE) as client:
@@ -72,9 +85,12 @@ def submit_parts(address: str, count: int) -> None:
         assert len(answers.simulate_all()) == count
 
 
-def submit_programs(address: str, count: int) -> None:
+def submit_programs(address: str, count: int, folder: str) -> None:
     from allotrope.features.cluster import submission
     from allotrope.features.cluster.machines import ANY_NOISE, Machines
+
+    suite = Path(folder, "suite.toml")
+    suite.write_text(NOTHING)
 
     class Idle(submission.Tasks):
         scratch = "--state"
@@ -90,7 +106,9 @@ def submit_programs(address: str, count: int) -> None:
             return submission.installed_files()
 
         def command(self, name: str) -> Sequence[str]:
-            return ["true"]
+            own = ["--only", "nothing", "-a", "glibc", "--rounds", "1", "--warmup", "0"]
+            compare = [sys.executable, "-I", sys.argv[0], "compare", "--json", "-"]
+            return [*compare, "--suite", str(suite), *own]
 
         def keep(self, name: str, result: submission.Result) -> str | None:
             del self.left[name]
@@ -136,8 +154,7 @@ def measure(kind: str, workers: int, asked: argparse.Namespace) -> list[Point]:
     from test_cluster import Cluster
 
     found = []
-    # Not below /tmp, of which each worker of a suite has its own.
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(dir=SEEN_BY_ALL) as folder:
         cluster = Cluster(Path(folder))
         try:
             for number in range(workers):
@@ -232,9 +249,11 @@ def main() -> int:
     parser.add_argument("--cases", type=Path, action="append", default=[])
     parser.add_argument("--one", nargs=3, metavar=("KIND", "ADDRESS", "TASKS"))
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # takes all down
     if asked.one:
         kind, address, tasks = asked.one
-        SUBMIT[kind](address, int(tasks))
+        with tempfile.TemporaryDirectory(dir=SEEN_BY_ALL) as folder:
+            SUBMIT[kind](address, int(tasks), folder)
         return 0
     kinds = asked.kinds.split(",")
     if "suite" in kinds and os.geteuid() != 0:

@@ -21,6 +21,7 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     command = Command(BUILD)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # takes all down
     with tempfile.TemporaryDirectory() as folder:
         trace = (asked.trace or Path(folder, "run.alt")).absolute()
         if not trace.exists():

@@ -251,10 +251,14 @@ def barriers_differences(first: Path, second: Path) -> dict[str, Interval]:
     return pairs.intervals()
 
 
+def differences(first: Path, second: Path) -> dict[str, Interval]:
+    compare = barriers_differences if is_of_barriers(first) else zorn_differences
+    return compare(first, second)
+
+
 def compare_times(first: Path, second: Path) -> bool:
     """Whether enough intervals contain 0."""
-    compare = barriers_differences if is_of_barriers(first) else zorn_differences
-    intervals = compare(first, second)
+    intervals = differences(first, second)
     outside = {key: at for key, at in intervals.items() if not at[0] <= 0 <= at[2]}
     share = 1 - len(outside) / max(len(intervals), 1)
     print(
