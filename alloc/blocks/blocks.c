@@ -22,9 +22,7 @@ void *blocks_alloc_zeroed(size_t size)
     void *block = size > CLASS_LARGEST ? alloc_large_zeroed(size) : blocks_alloc(size);
     if (!block)
         return NULL;
-    if (size > CLASS_LARGEST && slab_at(block)->zero)
-        return block;
-    return memset(block, 0, size);
+    return size > CLASS_LARGEST ? block : memset(block, 0, size);
 }
 
 /* Blocks start at multiples of their size from a granule's start, so a class whose size is a

@@ -50,9 +50,6 @@ void large_blocks_map_from(size_t bytes)
     atomic_store_explicit(&mapping_bytes, bytes, memory_order_relaxed);
 }
 
-/* Above this, calloc has the kernel clear what is not zero. */
-static const size_t CLEARED_MOST = (size_t)1 << 20;
-
 static size_t mapping_from_now(void)
 {
     return atomic_load_explicit(&mapping_bytes, memory_order_relaxed);
@@ -87,19 +84,18 @@ static void enter(struct slab *slab, char *base, size_t usable, size_t granules,
     enter_young(slab);
 }
 
-static struct slab *take_run(size_t usable, enum run_wish wish)
+static struct slab *take_run(size_t usable, struct stretch *contents)
 {
     size_t granules = granules_for(usable);
-    bool zero;
-    char *base = runs_take(&blocks_heap.runs, granules, wish, &zero);
+    char *base = runs_take(&blocks_heap.runs, granules, RUN_ANY, contents);
     if (!base)
         return NULL;
     struct slab *slab = new_slab_record(1);
     if (!slab) {
-        runs_give(&blocks_heap.runs, base, granules, zero);
+        runs_give(&blocks_heap.runs, base, granules, is_empty(*contents));
         return NULL;
     }
-    slab->zero = zero;
+    slab->zero = is_empty(*contents);
     enter(slab, base, usable, granules, SLAB_RUN);
     granule_map_set(base, granules * GRANULE_BYTES, slab);
     return slab;
@@ -126,23 +122,31 @@ static struct slab *take_mapping(size_t alignment, size_t usable)
     return slab;
 }
 
-/* Where no mapping can be had the heap may have room. */
+/* Where no mapping can be had the heap may have room. Who wants zeros (RUN_ZERO) gets dirty memory
+ * first like everybody: the heap then needs no more, and what is there costs no faults. */
 static struct slab *take_large(size_t alignment, size_t usable, size_t mapping_from,
-                               enum run_wish wish)
+                               struct stretch *contents)
 {
     struct slab *slab = NULL;
     if (alignment > GRANULE_BYTES)
         return take_mapping(alignment, usable);
     if (usable >= mapping_from)
         slab = take_mapping(GRANULE_BYTES, usable);
-    return slab ? slab : take_run(usable, wish);
+    return slab ? slab : take_run(usable, contents);
 }
 
-/* Fresh pages for calloc, of which the program may touch few, rather than cleared ones. */
-static void make_zero(struct slab *slab)
+static bool page_is_zero(const char *page)
 {
-    if (!slab->zero && slab->block_bytes > CLEARED_MOST)
-        slab->zero = pages_discard(slab->base, slab->block_bytes);
+    return page[0] == 0 && memcmp(page, page + 1, PAGE_BYTES - 1) == 0;
+}
+
+/* For calloc. To clear a page costs less than to have the kernel take it and bring another. A page
+ * that nobody has written to is only read: it gets no memory by that. */
+static void clear(struct stretch contents, const char *end)
+{
+    for (char *page = contents.start; page < contents.end && page < end; page += PAGE_BYTES)
+        if (!page_is_zero(page))
+            memset(page, 0, PAGE_BYTES);
 }
 
 /* A granule may have become empty for each that is taken: late_sweep.h. */
@@ -167,14 +171,15 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from, enum run_
             return NULL;
         visit_for_large(granules_for(usable));
         lock_acquire(&blocks_heap.lock);
-        struct slab *slab = take_large(alignment, usable, mapping_from, wish);
+        struct stretch contents = {0};
+        struct slab *slab = take_large(alignment, usable, mapping_from, &contents);
         blocks_heap.used_granules = blocks_heap.runs.used_granules;
         void *block = slab ? slab->base : NULL;
         keep_in_register(block);
         release_and_give_back(granules_for(usable));
         if (block) {
             if (wish == RUN_ZERO)
-                make_zero(slab);
+                clear(contents, slab->base + usable);
             count_taken(usable);
             return block;
         }
@@ -373,10 +378,9 @@ static bool resize_run(struct slab *slab, size_t usable)
 {
     size_t granules = granules_for(usable);
     char *end = slab->base + slab->granules * GRANULE_BYTES;
-    bool zero;
     if (granules > slab->granules) {
         size_t more = granules - slab->granules;
-        if (!runs_take_at(&blocks_heap.runs, end, more, &zero))
+        if (!runs_take_at(&blocks_heap.runs, end, more))
             return false;
         granule_map_set(end, more * GRANULE_BYTES, slab);
         slab->granules = granules;

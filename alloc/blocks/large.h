@@ -7,7 +7,7 @@
 
 #include "alloc/blocks/heap.h"
 
-/* wish: RUN_ZERO where the program wants zero bytes; see `zero` of the slab. */
+/* wish: RUN_ZERO where the program wants zero bytes, which it then gets. */
 void *large_block_alloc(size_t alignment, size_t size, enum run_wish wish);
 /* For a block that has outgrown its place and will again: a mapping, which grows without a copy.
  * NULL also while the heap is frozen. */

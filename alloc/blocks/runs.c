@@ -144,26 +144,31 @@ static struct free_run *free_run_at(const char *address)
 
 /* Hulls. */
 
-/* The part of the hull in [start, end), in granules. */
-static size_t overlap(const struct free_run *run, const char *start, const char *end)
+/* The part of the hull in [start, end). */
+static struct stretch hull_in(const struct free_run *run, char *start, char *end)
 {
-    const char *from = start > run->hull ? start : run->hull;
-    const char *to = end < run->hull_end ? end : run->hull_end;
-    return from < to ? granules_between(from, to) : 0;
+    return (struct stretch){start > run->hull ? start : run->hull,
+                            end < run->hull_end ? end : run->hull_end};
+}
+
+static size_t granules_of(struct stretch stretch)
+{
+    return is_empty(stretch) ? 0 : granules_between(stretch.start, stretch.end);
 }
 
 /* Makes the hull what is left of it in [start, end). Contents are taken to be evenly spread. */
 static void clip_hull(struct free_run *run, char *start, char *end)
 {
     size_t hull = granules_between(run->hull, run->hull_end);
-    size_t left = overlap(run, start, end);
+    struct stretch rest = hull_in(run, start, end);
+    size_t left = granules_of(rest);
     if (left == 0 || hull == 0) {
         run->hull = run->hull_end = start;
         run->dirty = 0;
         return;
     }
-    run->hull = start > run->hull ? start : run->hull;
-    run->hull_end = end < run->hull_end ? end : run->hull_end;
+    run->hull = rest.start;
+    run->hull_end = rest.end;
     run->dirty = (run->dirty * left + hull - 1) / hull;
 }
 
@@ -210,23 +215,23 @@ static void merge_and_insert(struct runs *runs, struct free_run *run)
 /* Whether to take from a run's end: the wish is for the side with more contents, or with less. */
 static bool wants_end(const struct free_run *run, size_t granules, enum run_wish wish)
 {
-    const char *end = end_of(run);
-    size_t in_front = overlap(run, run->start, run->start + granules * GRANULE_BYTES);
-    size_t at_end = overlap(run, end - granules * GRANULE_BYTES, end);
+    char *end = end_of(run);
+    size_t in_front = granules_of(hull_in(run, run->start, run->start + granules * GRANULE_BYTES));
+    size_t at_end = granules_of(hull_in(run, end - granules * GRANULE_BYTES, end));
     return wish == RUN_ZERO ? at_end < in_front : at_end > in_front;
 }
 
 /* Cuts granules off a run that is on no list, from the front or from the end; the rest goes back on
  * one. */
-static void *cut(struct runs *runs, struct free_run *run, size_t granules, bool at_end, bool *zero)
+static void *cut(struct runs *runs, struct free_run *run, size_t granules, bool at_end,
+                 struct stretch *contents)
 {
     size_t bytes = granules * GRANULE_BYTES;
     char *end = end_of(run);
     char *start = at_end ? end - bytes : run->start;
-    size_t contents = overlap(run, start, start + bytes);
-    *zero = contents == 0;
+    *contents = hull_in(run, start, start + bytes);
     runs->used_granules += granules;
-    decay_take(&runs->decay, granules, granules - contents);
+    decay_take(&runs->decay, granules, granules - granules_of(*contents));
     if (run->granules == granules) {
         drop_record(runs, run);
         return start;
@@ -244,12 +249,12 @@ void *runs_take_for_records(struct runs *runs)
     struct free_run *run = find(runs, 1, RUN_ZERO);
     if (!run)
         return NULL;
-    bool zero;
+    struct stretch contents;
     unlink_run(runs, run);
-    char *granule = cut(runs, run, 1, wants_end(run, 1, RUN_ZERO), &zero);
+    char *granule = cut(runs, run, 1, wants_end(run, 1, RUN_ZERO), &contents);
     runs->used_granules--;
     granule_map_set(granule, GRANULE_BYTES, &unused_memory);
-    return zero ? granule : memset(granule, 0, GRANULE_BYTES);
+    return is_empty(contents) ? granule : memset(granule, 0, GRANULE_BYTES);
 }
 
 /* When the kernel has no memory left. */
@@ -282,7 +287,7 @@ static void count_fresh(struct runs *runs, size_t granules, size_t fresh)
 }
 
 /* Grows the heap, by less when it ends in a free run. */
-static void *extend(struct runs *runs, size_t granules, bool *zero)
+static void *extend(struct runs *runs, size_t granules, struct stretch *contents)
 {
     struct area *area = &runs->area;
     struct free_run *last = area->brk ? free_run_at(area->brk - 1) : NULL;
@@ -293,7 +298,7 @@ static void *extend(struct runs *runs, size_t granules, bool *zero)
         if (fresh == end) {
             char *start = last->start;
             size_t dirty = last->dirty;
-            *zero = dirty == 0;
+            *contents = (struct stretch){last->hull, last->hull_end};
             unlink_run(runs, last);
             drop_record(runs, last);
             count_fresh(runs, granules, granules - dirty);
@@ -305,7 +310,7 @@ static void *extend(struct runs *runs, size_t granules, bool *zero)
     char *start = area_extend(area, granules * GRANULE_BYTES);
     if (start)
         count_fresh(runs, granules, granules);
-    *zero = true;
+    *contents = (struct stretch){start, start};
     return start;
 }
 
@@ -339,7 +344,7 @@ static bool grows_by_huge_pages(const struct runs *runs, size_t granules, enum r
            granules <= HUGE_GRANULES / 8;
 }
 
-void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, bool *zero)
+void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, struct stretch *contents)
 {
     if (!store_records(runs))
         return NULL;
@@ -349,21 +354,22 @@ void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, bool *ze
     void *start;
     if (run) {
         unlink_run(runs, run);
-        start = cut(runs, run, granules, wants_end(run, granules, wish), zero);
+        start = cut(runs, run, granules, wants_end(run, granules, wish), contents);
     } else {
-        start = extend(runs, granules, zero);
+        start = extend(runs, granules, contents);
     }
     runs->used_runs += start != NULL;
     return start;
 }
 
-bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero)
+bool runs_take_at(struct runs *runs, char *start, size_t granules)
 {
+    struct stretch contents;
     struct free_run *run = free_run_at(start);
     if (!run || run->start != start || run->granules < granules)
         return false;
     unlink_run(runs, run);
-    cut(runs, run, granules, false, zero);
+    cut(runs, run, granules, false, &contents);
     return true;
 }
 

@@ -75,14 +75,24 @@ struct runs {
 /* What whoever takes a run would rather have. */
 enum run_wish { RUN_ANY, RUN_ZERO };
 
+/* [start, end) */
+struct stretch {
+    char *start, *end;
+};
+
+static inline bool is_empty(struct stretch stretch)
+{
+    return stretch.start >= stretch.end;
+}
+
 /* now_ns: a clock as decay_until wants it. */
 void runs_init(struct runs *runs, unsigned retain_percent, uint64_t (*now_ns)(void));
 
-/* `granules` in a row, NULL when the kernel refuses. *zero: they read as zero. */
-void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, bool *zero);
+/* `granules` in a row, NULL when the kernel refuses. Outside of *contents they read as zero. */
+void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, struct stretch *contents);
 
 /* Takes the granules right behind a run, where it is to grow. False: they are not free. */
-bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero);
+bool runs_take_at(struct runs *runs, char *start, size_t granules);
 
 /* A granule of zero bytes for records, for good, out of what is free. NULL: there is none. */
 void *runs_take_for_records(struct runs *runs);

@@ -135,10 +135,11 @@ struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
     size_t granules = slab_granules(class_index);
     size_t block_bytes = size_class_bytes[class_index];
     uint32_t capacity = (uint32_t)(granules * GRANULE_BYTES / block_bytes);
-    bool zero;
-    char *base = runs_take(&blocks_heap.runs, granules, RUN_ANY, &zero);
+    struct stretch contents;
+    char *base = runs_take(&blocks_heap.runs, granules, RUN_ANY, &contents);
     if (!base)
         return NULL;
+    bool zero = is_empty(contents);
     struct slab *slab = new_slab_record((capacity + SLAB_WORD_BLOCKS - 1) / SLAB_WORD_BLOCKS);
     if (!slab) {
         runs_give(&blocks_heap.runs, base, granules, zero);

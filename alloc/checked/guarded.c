@@ -142,8 +142,6 @@ void *guarded_alloc(size_t alignment, size_t size, unsigned how, const void *sit
     char *end = memory + slab->block_bytes - PAGE_BYTES;
     char *block =
         room > 0 ? memory + PAGE_BYTES : (char *)round_down((uintptr_t)(end - size), alignment);
-    if (wish == LARGE_ZERO && !slab->zero)
-        memset(block, 0, size);
     enter(slab, block, size, guarded, how, site);
     return block;
 }

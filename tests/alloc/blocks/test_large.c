@@ -3,8 +3,11 @@
  * test_large.c: blocks above 32 KiB: when their memory goes back to the kernel, by a clock of the
  * test's, and how they grow, shrink and move.
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
@@ -107,16 +110,48 @@ static void test_what_the_heap_keeps_serves_zeros_where_they_are_wanted(void **s
     char *dirty = blocks_alloc(4 * MIB);
     memset(dirty, 0xA5, 4 * MIB);
     blocks_free(dirty);
+    size_t kept = resident_pages(dirty, 4 * MIB);
+    uint64_t calls = page_calls.madvise;
     char *block = large_block_alloc(BLOCK_ALIGNMENT, 4 * MIB, RUN_ZERO);
-    assert_true(slab_at(block)->zero);
+    assert_ptr_equal(block, dirty);
+    assert_int_equal(page_calls.madvise, calls); /* nothing goes back for that */
+    assert_in_range(resident_pages(block, 4 * MIB), kept, 4 * MIB / PAGE_BYTES);
     assert_true(is_zero(block, 4 * MIB));
     blocks_free(block);
-    char *plain = blocks_alloc(4 * MIB);
-    memset(plain, 0xA5, 4 * MIB);
-    blocks_free(plain);
-    plain = large_block_alloc(BLOCK_ALIGNMENT, 512 << 10, RUN_ANY); /* of what is dirty */
+    char *plain = large_block_alloc(BLOCK_ALIGNMENT, 512 << 10, RUN_ANY); /* of what is dirty */
     assert_false(slab_at(plain)->zero);
     blocks_free(plain);
+}
+
+/* Which a page of zeros that the kernel shows to all who read does not count as. */
+static size_t process_resident_bytes(void)
+{
+    char text[100] = "";
+    unsigned long total, resident;
+    int file = open("/proc/self/statm", O_RDONLY);
+    assert_true(read(file, text, sizeof text - 1) > 0);
+    close(file);
+    assert_int_equal(sscanf(text, "%lu %lu", &total, &resident), 2);
+    return resident * PAGE_BYTES;
+}
+
+static void test_zeros_take_no_memory_where_nobody_has_written(void **state)
+{
+    (void)state;
+    free_all_that_decays();
+    blocks_heap.runs.decay.asked = 32 * MIB / GRANULE_BYTES; /* all is kept */
+    char *sparse = blocks_alloc(16 * MIB);
+    for (size_t i = 0; i < 16 * MIB; i += MIB)
+        sparse[i] = 1;
+    blocks_free(sparse);
+    size_t before = process_resident_bytes();
+    char *block = large_block_alloc(BLOCK_ALIGNMENT, 16 * MIB, RUN_ZERO);
+    assert_ptr_equal(block, sparse);
+    assert_in_range(process_resident_bytes(), 0, before + 2 * MIB);
+    assert_true(is_zero(block, 16 * MIB));
+    blocks_heap.runs.decay.asked = 0;
+    blocks_free(block);
+    free_all_that_decays();
 }
 
 /* Size and place. */
@@ -298,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_heap_keeps_serves_zeros_where_they_are_wanted),
+        cmocka_unit_test(test_zeros_take_no_memory_where_nobody_has_written),
         cmocka_unit_test(
             test_a_freed_block_keeps_its_memory_for_a_moment_and_gives_it_back_with_time),
         cmocka_unit_test(test_of_a_very_large_block_most_goes_back_at_once),

@@ -278,9 +278,9 @@ static void make_records_of_free_granules(void *unused)
     (void)unused;
     static struct owner in_use = {OWNER_LARGE};
     struct runs *runs = &blocks_heap.runs;
-    bool zero;
+    struct stretch contents;
     blocks_lock();
-    char *start = runs_take(runs, 2, RUN_ANY, &zero);
+    char *start = runs_take(runs, 2, RUN_ANY, &contents);
     granule_map_set(start, 2 * GRANULE_BYTES, &in_use);
     memset(start, 0xEE, 2 * GRANULE_BYTES);
     use_up_all_memory();

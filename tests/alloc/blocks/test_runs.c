@@ -71,10 +71,14 @@ static size_t bytes_of(size_t granules)
 /* Who takes granules enters its owner for them: until then the map calls them free. */
 static struct owner in_use = {OWNER_LARGE};
 
+/* Of the run that was taken last. */
+static struct stretch contents;
+
 static char *take_wished(size_t granules, enum run_wish wish, bool *zero)
 {
-    char *start = runs_take(&runs, granules, wish, zero);
+    char *start = runs_take(&runs, granules, wish, &contents);
     assert_non_null(start);
+    *zero = is_empty(contents);
     assert_int_equal((uintptr_t)start % GRANULE_BYTES, 0);
     granule_map_set(start, bytes_of(granules), &in_use);
     return start;
@@ -247,6 +251,23 @@ static void test_a_zero_run_is_left_while_a_dirty_one_will_do(void **state)
     assert_true(zero);
 }
 
+static void test_who_takes_a_run_is_told_where_it_may_have_contents(void **state)
+{
+    (void)state;
+    char *clean = take(4), *dirty = take_and_fill(2), *behind = take(4);
+    take(1);
+    runs_give(&runs, clean, 4, true);
+    give(dirty, 2);
+    runs_give(&runs, behind, 4, true);
+    assert_ptr_equal(runs_take(&runs, 9, RUN_ANY, &contents), clean);
+    assert_ptr_equal(contents.start, dirty);
+    assert_ptr_equal(contents.end, behind);
+    granule_map_set(clean, bytes_of(9), &in_use);
+    assert_ptr_equal(runs_take(&runs, 1, RUN_ANY, &contents), behind + bytes_of(3));
+    assert_true(is_empty(contents));
+    granule_map_set(behind + bytes_of(3), GRANULE_BYTES, &in_use);
+}
+
 /* Whole heaps freed at once: what stays does not grow with them. */
 static void test_of_a_heap_of_any_size_that_is_freed_at_once_at_most_32_mib_stay(void **state)
 {
@@ -339,14 +360,13 @@ static void test_a_locked_page_keeps_no_more_than_is_round_it(void **state)
 static void test_a_run_grows_into_free_granules_right_behind_it(void **state)
 {
     (void)state;
-    bool zero;
     char *run = take(2), *behind = take(4);
     take(1);
-    assert_false(runs_take_at(&runs, behind, 1, &zero)); /* in use */
+    assert_false(runs_take_at(&runs, behind, 1)); /* in use */
     give(behind, 4);
-    assert_false(runs_take_at(&runs, behind + bytes_of(3), 1, &zero)); /* its end */
-    assert_false(runs_take_at(&runs, behind, 5, &zero));
-    assert_true(runs_take_at(&runs, run + bytes_of(2), 3, &zero));
+    assert_false(runs_take_at(&runs, behind + bytes_of(3), 1)); /* its end */
+    assert_false(runs_take_at(&runs, behind, 5));
+    assert_true(runs_take_at(&runs, run + bytes_of(2), 3));
     assert_int_equal(runs.free_granules, 1);
     assert_ptr_equal(take(1), behind + bytes_of(3));
 }
@@ -463,6 +483,8 @@ static void agree_with_a_table_of_granules(void)
             uint64_t *start = (uint64_t *)(void *)take_wished(granules, wish, &zero);
             for (size_t i = 0; i < granules; i++) {
                 uint64_t *word = start + i * GRANULE_BYTES / sizeof *start;
+                assert_true(*word == 0 ||
+                            ((char *)word >= contents.start && (char *)word < contents.end));
                 assert_true(!zero || *word == 0);
                 *word = (uint64_t)step + i;
             }
@@ -512,8 +534,7 @@ static void give_without_memory(void *unused)
     for (int i = 0; i < MANY; i++)
         all[i] = take(2);
     limit_address_space(0);
-    bool zero;
-    for (char *more; (more = runs_take(&runs, 1, RUN_ANY, &zero));)
+    for (char *more; (more = runs_take(&runs, 1, RUN_ANY, &contents));)
         granule_map_set(more, GRANULE_BYTES, &in_use);
     for (int i = 0; i < MANY; i += 2)
         runs_give(&runs, all[i], 2, false);
@@ -521,7 +542,7 @@ static void give_without_memory(void *unused)
         runs_give(&runs, all[i], 2, false);
     require(runs_are_valid(&runs));
     runs_trim(&runs);
-    require(runs_take(&runs, 2 * MANY, RUN_ANY, &zero) == all[0]);
+    require(runs_take(&runs, 2 * MANY, RUN_ANY, &contents) == all[0]);
 }
 
 static void test_giving_back_needs_no_memory(void **state)
@@ -545,6 +566,7 @@ int main(void)
         TEST(test_what_was_freed_stays_for_a_moment),
         TEST(test_the_dirty_end_of_a_run_is_taken_first_or_last_as_is_wished),
         TEST(test_a_zero_run_is_left_while_a_dirty_one_will_do),
+        TEST(test_who_takes_a_run_is_told_where_it_may_have_contents),
         TEST(test_of_a_heap_of_any_size_that_is_freed_at_once_at_most_32_mib_stay),
         TEST(test_a_run_may_span_what_is_dirty_and_what_is_not),
         TEST(test_contents_that_the_kernel_does_not_take_stay_dirty),

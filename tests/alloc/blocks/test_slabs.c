@@ -154,9 +154,9 @@ static void make_slab_without_record(void *unused)
     static struct owner in_use = {OWNER_LARGE};
     struct runs *runs = &blocks_heap.runs;
     unsigned class_index = size_class_of(64);
-    bool zero;
+    struct stretch contents;
     blocks_lock();
-    char *last = runs_take(runs, 1, RUN_ANY, &zero);
+    char *last = runs_take(runs, 1, RUN_ANY, &contents);
     granule_map_set(last, GRANULE_BYTES, &in_use);
     use_up_all_memory();
     runs_give(runs, last, 1, true);
