@@ -190,6 +190,7 @@ static void begin(struct root_visitor *visitor)
     visitor->words = mark_roots;
     visitor->words_in_code = mark_roots_in_code;
     visitor->unreadable_blocks = mark_skip_unreadable;
+    visitor->untouchable = mark_skip_part;
     visitor->kernel_writes = generations_are_on() ? generations_kernel_writes : NULL;
     exclude_records(visitor->excluded);
 }

@@ -63,7 +63,7 @@ static _Noreturn void fail(const char *what, const void *block, const char *wher
 /* What marking itself reads without a look at the mappings, and no more. */
 static bool may_be_read(const struct slab *slab)
 {
-    return !mark_skips_unreadable() || slab->block_bytes < PAGE_BYTES;
+    return !mark_skips_unreadable() || (slab->block_bytes < PAGE_BYTES && !mark_skips_small());
 }
 
 /* Pages. */

@@ -25,9 +25,10 @@ static __attribute__((noinline)) void scan_large_old(struct marker *marker,
 {
     size_t bytes = part->end - part->start;
     const char *from = (const char *)part->start;
-    if (part->block_bytes >= PAGE_BYTES && mark.in_slice)
+    bool may_lack_pages = part->block_bytes >= PAGE_BYTES || mark.skips_small;
+    if (may_lack_pages && mark.in_slice)
         slices_push(from, bytes);
-    else if (part->block_bytes >= PAGE_BYTES && mark.skips_unreadable)
+    else if (may_lack_pages && mark.skips_unreadable)
         scan_push_readable(marker, from, bytes);
     else if (mark.in_slice || bytes <= PIECE_BYTES + 2 * VECTOR_BYTES)
         scan_with_jmp_bufs(marker, from, (const char *)part->end);
@@ -41,7 +42,7 @@ static void scan_first_old(struct marker *marker)
     size_t bytes = part->end - part->start;
     marker->first_old_part = (marker->first_old_part + 1) % OLD_QUEUE;
     marker->old_part_count--;
-    if (part->block_bytes < sizeof(jmp_buf) && bytes < sizeof(jmp_buf)) {
+    if (part->block_bytes < sizeof(jmp_buf) && bytes < sizeof(jmp_buf) && !mark.skips_small) {
         const struct scan scan = {mark.bounds, mark.is_minor ? &mark.young : NULL};
         marker->top = scan_small(marker->top, &scan, (const char *)part->start, bytes);
     } else {

@@ -56,7 +56,9 @@
 #include "alloc/blocks/blocks.h"
 #include "gc/mark/drain.h"
 #include "gc/mark/helpers.h"
+#include "gc/mark/referent.h"
 #include "gc/mark/scan.h"
+#include "vm/pages.h"
 #include "vm/private_memory.h"
 
 enum { FIRST_STACK_BYTES = 1 << 20 };
@@ -153,6 +155,35 @@ bool mark_skips_unreadable(void)
     return mark.skips_unreadable;
 }
 
+bool mark_skips_small(void)
+{
+    return mark.skips_small;
+}
+
+/* Who has a mark is not followed: [marks-only-grow]. */
+static void skip_small(struct slab *slab, uintptr_t start, uintptr_t end)
+{
+    uintptr_t base = (uintptr_t)slab->base;
+    size_t behind = (end - base + slab->block_bytes - 1) / slab->block_bytes;
+    behind = behind < slab->capacity ? behind : slab->capacity;
+    for (size_t i = (start - base) / slab->block_bytes; i < behind; i++)
+        slab->words[i / SLAB_WORD_BLOCKS].mark |= slab_bit(i);
+    mark.skips_small = true;
+}
+
+void mark_skip_part(uintptr_t start, uintptr_t end)
+{
+    while (start < end) {
+        struct slab *slab = slab_at(start);
+        uintptr_t part_end = slab ? (uintptr_t)slab->base + slab->granules * GRANULE_BYTES
+                                  : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+        part_end = part_end < end ? part_end : end;
+        if (slab && slab->block_bytes < PAGE_BYTES)
+            skip_small(slab, start, part_end);
+        start = part_end;
+    }
+}
+
 void mark_tell_suspects(bool tell)
 {
     mark.tells_suspects = tell;
@@ -166,7 +197,8 @@ void mark_set_bounds(void)
 
 void mark_begin_roots(void)
 {
-    mark.skips_unreadable = mark.tells_suspects = mark.defers_roots = false;
+    mark.skips_unreadable = mark.skips_small = false;
+    mark.tells_suspects = mark.defers_roots = false;
     mark.suspect = NULL;
     mark_set_bounds();
 }

@@ -81,6 +81,10 @@ void mark_defer_roots(bool defer);
 /* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
 void mark_skip_unreadable(bool only_resident);
 bool mark_skips_unreadable(void);
+/* The same, of a part of the heap's memory. Blocks below a page in size that have a part of it are
+ * kept, and nobody looks into them. (A child lacks pages that were not to be copied.) */
+void mark_skip_part(uintptr_t start, uintptr_t end);
+bool mark_skips_small(void);
 
 /* Whether a suspect is noted (struct mark_result) when a word of the roots, from here on, points to
  * its start. */

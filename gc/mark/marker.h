@@ -85,6 +85,7 @@ extern struct marking {
     struct young_map young; /* of a minor collection */
     bool is_minor;
     bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
+    bool skips_small;                     /* see mark_skip_part */
     bool tells_suspects;
     bool defers_roots;
     bool in_slice;         /* of a cycle: the program runs */

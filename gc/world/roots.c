@@ -37,6 +37,7 @@
  *
  * Blocks with pages that cannot be touched. A marker reads blocks in place, and must leave such
  * pages out. What is in them is read here, through /proc/self/mem, and handed over with the roots.
+ * (Of blocks below a page in size the marker leaves out all of the block.)
  *
  *     the program has                              known by
  *     taken away the right to read the page,       the list of mappings
@@ -458,13 +459,38 @@ static bool is_hole_in_block(const struct mapping *below, const struct mapping *
                                          granule_map_get((const void *)(above->start - 1)));
 }
 
-static bool any_block_is_untouchable(const struct mapping *mappings, size_t count)
+static void tell_untouchable(uintptr_t start, uintptr_t end)
 {
-    for (size_t i = 0; i < count; i++)
-        if (has_untouchable_block(&mappings[i]) ||
-            (i > 0 && is_hole_in_block(&mappings[i - 1], &mappings[i])))
-            return true;
-    return false;
+    while (roots.visitor->untouchable && (start = skip_program_memory(start, end)) < end) {
+        uintptr_t heap_end = skip_heap_memory(start, end);
+        roots.visitor->untouchable(start, heap_end);
+        start = heap_end;
+    }
+}
+
+/* Returns whether there are any. */
+static bool tell_untouchable_blocks(const struct mapping *mappings, size_t count)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && is_hole_in_block(&mappings[i - 1], &mappings[i])) {
+            tell_untouchable(mappings[i - 1].end, mappings[i].start);
+            any = true;
+        }
+        if (has_untouchable_block(&mappings[i])) {
+            tell_untouchable(mappings[i].start, mappings[i].end);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Before all words. */
+static void tell_of_unreadable(const struct mapping *mappings, size_t count)
+{
+    bool beware = atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
+    if (roots.visitor->unreadable_blocks && (tell_untouchable_blocks(mappings, count) || beware))
+        roots.visitor->unreadable_blocks(beware);
 }
 
 static bool scan_shared_mapping(const struct mapping *mapping)
@@ -580,9 +606,8 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
                 process_read_mappings(&mappings, &count);
     if (read && visitor->mapped)
         visitor->mapped(mappings, count);
-    bool beware = atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
-    if (read && visitor->unreadable_blocks && (beware || any_block_is_untouchable(mappings, count)))
-        visitor->unreadable_blocks(beware);
+    if (read)
+        tell_of_unreadable(mappings, count);
     half_seen_begin();
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);

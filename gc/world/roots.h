@@ -41,6 +41,9 @@ struct root_visitor {
      * in memory (resident.h) must not be touched either. The rest tells process_may_be_touched.
      * NULL: it need not be known. */
     void (*unreadable_blocks)(bool only_resident);
+    /* The same, for each part of the heap's memory that lies in such a mapping, or in none. NULL:
+     * it need not be known. */
+    void (*untouchable)(uintptr_t start, uintptr_t end);
     /* The kernel may write at the address, into a buffer that is registered with io_uring, and page
      * tables do not tell. Called beside `words`. NULL: it need not be known. */
     void (*kernel_writes)(uintptr_t address);

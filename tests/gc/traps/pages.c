@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/gc/traps/trap.h"
@@ -406,6 +407,30 @@ static void joined_below_block(void)
     collect_and_look();
 }
 
+/* Pages that the child of a fork lacks, with small blocks: a driver's buffer is one of them, and
+ * the driver gives the kernel whole pages. What another block there points to has to be known by
+ * other words. */
+static void not_for_children(void)
+{
+    enum { BLOCKS = 4000, MIDDLE = BLOCKS / 2 };
+    static char *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = malloc(64 + 64 * (i % 4)); /* of a vector's size, and of a jmp_buf's */
+    for (int i = MIDDLE; i < MIDDLE + 4; i++)
+        require(madvise((void *)((uintptr_t)blocks[i] & ~(uintptr_t)(PAGE - 1)), PAGE,
+                        MADV_DONTFORK) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        put_at((char *)&memory);
+        collect_and_look();
+        collect_and_look();
+        _exit(0);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0);
+    collect();
+}
+
 /* Memory that the kernel itself cannot read. */
 static void secret(void)
 {
@@ -469,6 +494,7 @@ int main(int count, char **arguments)
         {"unmapped-in-block", unmapped_in_block},
         {"unmapped-in-large", unmapped_in_large},
         {"joined-below-block", joined_below_block},
+        {"not-for-children", not_for_children},
         {"secret", secret},
         {"other-view", other_view},
         {"system-v", system_v},
