@@ -550,7 +550,8 @@ FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-pie", "-mno-red-zone", "-D_GNU_SOURCE"
 NATIVE = [
     *(f"vm/kernel/{name}.c" for name in ("dirty", "kept", "maps", "process")),
     *(f"vm/{name}.c" for name in ("pages", "metadata", "private_memory", "lock", "message")),
-    *(f"vm/{name}.c" for name in ("granule_map", "window", "freeze", "fork_chain", "deferred")),
+    *(f"vm/{name}.c" for name in ("write", "granule_map", "window", "freeze", "fork_chain")),
+    "vm/deferred.c",
 ]
 
 
