@@ -238,13 +238,8 @@ static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool read
 
 static uintptr_t skip_program_memory(uintptr_t start, uintptr_t end)
 {
-    while (start < end && !is_heap_memory(start)) {
-        uintptr_t heaps = granule_map_skip_empty(&owners, start, end);
-        uintptr_t beside = granule_map_skip_empty(&beside_heaps, start, end);
-        uintptr_t next = heaps < beside ? heaps : beside;
-        start = next > start ? next : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
-    }
-    return start < end ? start : end;
+    uintptr_t heaps = granule_map_skip_empty(&owners, start, end);
+    return granule_map_skip_empty(&beside_heaps, start, heaps);
 }
 
 static uintptr_t skip_heap_memory(uintptr_t start, uintptr_t end)
