@@ -48,23 +48,16 @@ static inline void *granule_map_look_up(const struct granule_map *map, const voi
     return atomic_load_explicit(&leaf[index], memory_order_acquire);
 }
 
-/* The first address of [start, end), in steps of granules, that the map knows something of; `end`
- * if it knows nothing. Empty leaves are passed in one step. */
+/* The first address of [start, end), in steps of granules, that the map may know something of;
+ * `end` if it knows nothing. Empty leaves are passed in one step. */
 static inline uintptr_t granule_map_skip_empty(const struct granule_map *map, uintptr_t start,
                                                uintptr_t end)
 {
     const uintptr_t leaf_span = (uintptr_t)1 << (GRANULE_BITS + GRANULE_MAP_LEAF_BITS);
-    while (start < end && start / leaf_span < 1 << GRANULE_MAP_ROOT_BITS) {
-        uintptr_t leaf_end = (start / leaf_span + 1) * leaf_span;
-        granule_map_entry *leaf =
-            atomic_load_explicit(&map->root[start / leaf_span], memory_order_acquire);
-        leaf_end = leaf_end < end ? leaf_end : end;
-        for (; leaf && start < leaf_end; start = (start | (GRANULE_BYTES - 1)) + 1)
-            if (atomic_load_explicit(&leaf[start % leaf_span / GRANULE_BYTES],
-                                     memory_order_acquire))
-                return start;
-        start = leaf_end;
-    }
+    while (start < end &&
+           start >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS) < 1 << GRANULE_MAP_ROOT_BITS &&
+           !atomic_load_explicit(&map->root[start / leaf_span], memory_order_acquire))
+        start = (start / leaf_span + 1) * leaf_span;
     return start < end ? start : end;
 }
 

@@ -238,8 +238,13 @@ static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool read
 
 static uintptr_t skip_program_memory(uintptr_t start, uintptr_t end)
 {
-    uintptr_t heaps = granule_map_skip_empty(&owners, start, end);
-    return granule_map_skip_empty(&beside_heaps, start, heaps);
+    while (start < end && !is_heap_memory(start)) {
+        uintptr_t heaps = granule_map_skip_empty(&owners, start, end);
+        uintptr_t beside = granule_map_skip_empty(&beside_heaps, start, end);
+        uintptr_t next = heaps < beside ? heaps : beside;
+        start = next > start ? next : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+    }
+    return start < end ? start : end;
 }
 
 static uintptr_t skip_heap_memory(uintptr_t start, uintptr_t end)
@@ -440,11 +445,12 @@ static bool holds_no_roots(const struct mapping *mapping)
     return is_kernels(mapping) || is_unwritten_text(mapping);
 }
 
-/* See above. The kernel may have joined pages of a block to the program's own. */
+/* See above. The kernel may have joined pages of a block to the program's own, below or above. Not
+ * all of a mapping is searched: it may be a reserved terabyte. */
 static bool has_untouchable_block(const struct mapping *mapping)
 {
     return !process_may_be_touched(mapping) &&
-           skip_program_memory(mapping->start, mapping->end) < mapping->end;
+           (is_heap_memory(mapping->start) || is_heap_memory(mapping->end - 1));
 }
 
 /* Whether a block lies, in part, between two mappings. */
@@ -454,13 +460,16 @@ static bool is_hole_in_block(const struct mapping *below, const struct mapping *
                                          granule_map_get((const void *)(above->start - 1)));
 }
 
+/* The heap's memory at both ends. */
 static void tell_untouchable(uintptr_t start, uintptr_t end)
 {
-    while (roots.visitor->untouchable && (start = skip_program_memory(start, end)) < end) {
-        uintptr_t heap_end = skip_heap_memory(start, end);
-        roots.visitor->untouchable(start, heap_end);
-        start = heap_end;
-    }
+    uintptr_t last = end;
+    if (!roots.visitor->untouchable)
+        return;
+    while (last > start && is_heap_memory(last - 1))
+        last = round_down(last - 1, GRANULE_BYTES);
+    roots.visitor->untouchable(start, skip_heap_memory(start, end));
+    roots.visitor->untouchable(last > start ? last : start, end);
 }
 
 /* Returns whether there are any. */

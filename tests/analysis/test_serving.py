@@ -709,7 +709,7 @@ def refuse(*_: object) -> int:
 class TestOnlooker:
     def seen(self, onlooker: Onlooker, process: subprocess.Popen[bytes], name: str) -> list[Any]:
         """Once the process is served by this one it is looked at; who is not seen then."""
-        await_that(lambda: look(process.pid).allocator == name)
+        await_that(lambda: image_of(process.pid) and look(process.pid).allocator == name)
         onlooker.look([process.pid], 0.0)
         assert [one.serving.allocator for one in onlooker.processes] == [name]
         return served.not_seen(onlooker.processes, choose("blocks"), ())
