@@ -276,7 +276,7 @@ class TestFaults:
         done, document = trial.compare(load, fault="background")
         assert done.returncode == 0, done.stderr
         result = document["results"][0]
-        assert result["cpu_seconds"]["median"] > 0.39
+        assert result["cpu_seconds"]["median"] > 0.3  # of twice 0.2, not of the first alone
         # Its memory, too, is looked at to the end, although what we started ended at once.
         assert max(result["memory_timeline"]["seconds"]) > 1
         assert result["memory_end_bytes"]["median"] > 2 << 20
