@@ -22,6 +22,9 @@ for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
 
 # A shell starts what runs in the background with INT ignored, and so would all our children be.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same of HUP under nohup. A handler is not inherited, and the tests themselves go on.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -667,11 +667,9 @@ class TestInterruption:
         file, trace = tmp_path / "result.json", tmp_path / "trace"
         script = f"echo $$ >>{trace}; sleep 0.2"
         words = ("-a", "mock", "--rounds", "1000", "--json", str(file))
-        was = signal.signal(number, lambda *_: None)  # who runs the tests may ignore it (nohup)
         started = mock.start(
             "compare", *words, "--", "sh", "-c", script, stdout=subprocess.PIPE, process_group=0
         )
-        signal.signal(number, was)
         # Two for reference, one warm-up, one account, then three rounds of two.
         while not trace.exists() or len(trace.read_text().splitlines()) < 4 + 6:
             assert started.poll() is None
