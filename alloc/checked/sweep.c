@@ -127,7 +127,9 @@ static bool is_written(const struct slab *slab, size_t index, uint64_t word)
  * code, and so have the same trailer. */
 static void look_at_dead(const struct slab *slab, size_t index, uint64_t word)
 {
-    if (is_written(slab, index, word) && is_written(slab, index, word))
+    if (!is_written(slab, index, word))
+        return;
+    if (is_written(slab, index, word))
         report_dead_slot("exit", slab_block(slab, index), slab->block_bytes);
 }
 
