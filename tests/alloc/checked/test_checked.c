@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "alloc/blocks/lookup.h"
-#include "alloc/checked/checked.h"
 #include "alloc/checked/trailer.h"
+#include "tests/unit/checked_unit.h"
 #include "tests/unit/single_step.h"
-#include "tests/unit/unit.h"
 
 enum { BYTES = 1000, LARGE = 40001, MOST_BLOCKS = 100000 };
 
@@ -127,14 +126,6 @@ static void test_a_block_that_two_threads_free_at_once_is_freed_twice(void **sta
         fail_msg("%s", ending.errors);
 }
 
-static int start(void **state)
-{
-    static uint64_t options[OPTIONS_BYTES / sizeof(uint64_t)];
-    (void)state;
-    options_set_initial(blocks_checked.options, options);
-    return blocks_checked.init(options) ? 0 : -1;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,5 +133,5 @@ int main(void)
         cmocka_unit_test(test_a_block_that_two_threads_free_at_once_is_freed_twice),
         cmocka_unit_test(test_freed_large_blocks_wait_no_longer_where_there_is_no_memory),
     };
-    return cmocka_run_group_tests_name("checked", tests, start, NULL);
+    return cmocka_run_group_tests_name("checked", tests, start_checked, NULL);
 }

@@ -7,9 +7,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "alloc/checked/checked.h"
+#include "tests/unit/checked_unit.h"
 #include "tests/unit/single_step.h"
-#include "tests/unit/unit.h"
 
 /* Slots of 32 and of 1024 bytes; a slack of up to 8 bytes, of more than 8, of more than 16. */
 static const size_t sizes[] = {20, 12, 1012, 980};
@@ -180,14 +179,6 @@ static void test_a_write_after_free_is_reported(void **state)
     assert_non_null(strstr(ending.errors, "written after its free"));
 }
 
-static int start(void **state)
-{
-    static uint64_t options[OPTIONS_BYTES / sizeof(uint64_t)];
-    (void)state;
-    options_set_initial(blocks_checked.options, options);
-    return blocks_checked.init(options) ? 0 : -1;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,5 +188,5 @@ int main(void)
         cmocka_unit_test(test_a_block_that_is_resized_in_place_is_no_fault),
         cmocka_unit_test(test_a_write_after_free_is_reported),
     };
-    return cmocka_run_group_tests_name("sweep at exit", tests, start, NULL);
+    return cmocka_run_group_tests_name("sweep at exit", tests, start_checked, NULL);
 }
