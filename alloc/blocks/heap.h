@@ -64,8 +64,8 @@
  *       block_bytes, reciprocal,        new: with `lock`, or in a frozen
  *       capacity, class_index,          heap
  *       few_words: shape
- *     slab.zero                         holder of `lock`; who has just       not atomic
- *                                       allocated a large block
+ *     slab.zero                         new: with `lock`, or in a frozen     not atomic
+ *                                       heap
  *     granule map                       holder of `lock`; who makes a        store, release
  *                                       large block in a frozen heap
  *     slab.start                        owning thread; new: with `lock`      store, relaxed

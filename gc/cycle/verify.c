@@ -60,12 +60,6 @@ static _Noreturn void fail(const char *what, const void *block, const char *wher
     abort();
 }
 
-/* What marking itself reads without a look at the mappings, and no more. */
-static bool may_be_read(const struct slab *slab)
-{
-    return !mark_skips_unreadable() || (slab->block_bytes < PAGE_BYTES && !mark_skips_small());
-}
-
 /* Pages. */
 
 static uint64_t *sum_of(uintptr_t page)
@@ -94,15 +88,17 @@ void verify_cleaned(uintptr_t start, uintptr_t end)
     for (uintptr_t page = start; page < end; page += PAGE_BYTES) {
         const struct slab *slab = blocks_slab_of((const void *)page);
         if (sum_of(page))
-            *sum_of(page) = slab && may_be_read(slab) ? sum_page(page) : 0;
+            *sum_of(page) = slab && mark_reads_in_place(slab->block_bytes) ? sum_page(page) : 0;
     }
 }
 
 static void check_page(uintptr_t page)
 {
     const uint64_t *sum = sum_of(page);
-    if (!sum || *sum == 0 || dirty_page(DIRTY_GENERATIONS, page) ||
-        !generations_page_has_old(page) || !may_be_read(blocks_slab_of((const void *)page)))
+    if (!sum || *sum == 0 || dirty_page(DIRTY_GENERATIONS, page) || !generations_page_has_old(page))
+        return;
+    const struct slab *slab = blocks_slab_of((const void *)page);
+    if (!mark_reads_in_place(slab->block_bytes))
         return;
     uint64_t now = sum_page(page);
     if (now != *sum && now != 1)
@@ -196,7 +192,7 @@ static void check_word(const char *at, bool is_old)
 static void check_words(void *unused, struct slab *slab)
 {
     (void)unused;
-    for (size_t i = 0; may_be_read(slab) && i < slab->capacity; i++) {
+    for (size_t i = 0; mark_reads_in_place(slab->block_bytes) && i < slab->capacity; i++) {
         size_t word = i / SLAB_WORD_BLOCKS;
         uint64_t followed =
             slab_live(slab, word) & *slab_seen(slab, word) & ~slab->words[word].retired;

@@ -25,10 +25,10 @@ static __attribute__((noinline)) void scan_large_old(struct marker *marker,
 {
     size_t bytes = part->end - part->start;
     const char *from = (const char *)part->start;
-    bool may_lack_pages = part->block_bytes >= PAGE_BYTES || mark.skips_small;
-    if (may_lack_pages && mark.in_slice)
+    bool lacks_pages = may_lack_pages(part->block_bytes);
+    if (lacks_pages && mark.in_slice)
         slices_push(from, bytes);
-    else if (may_lack_pages && mark.skips_unreadable)
+    else if (lacks_pages && mark.skips_unreadable)
         scan_push_readable(marker, from, bytes);
     else if (mark.in_slice || bytes <= PIECE_BYTES + 2 * VECTOR_BYTES)
         scan_with_jmp_bufs(marker, from, (const char *)part->end);

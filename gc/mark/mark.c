@@ -155,9 +155,9 @@ bool mark_skips_unreadable(void)
     return mark.skips_unreadable;
 }
 
-bool mark_skips_small(void)
+bool mark_reads_in_place(size_t block_bytes)
 {
-    return mark.skips_small;
+    return !mark.skips_unreadable || !may_lack_pages(block_bytes);
 }
 
 /* Who has a mark is not followed: [marks-only-grow]. */

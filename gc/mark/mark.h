@@ -84,7 +84,8 @@ bool mark_skips_unreadable(void);
 /* The same, of a part of the heap's memory. Blocks below a page in size that have a part of it are
  * kept, and nobody looks into them. (A child lacks pages that were not to be copied.) */
 void mark_skip_part(uintptr_t start, uintptr_t end);
-bool mark_skips_small(void);
+/* Whether marking reads blocks of this size without a look at the mappings. */
+bool mark_reads_in_place(size_t block_bytes);
 
 /* Whether a suspect is noted (struct mark_result) when a word of the roots, from here on, points to
  * its start. */

@@ -27,6 +27,7 @@
 #include "alloc/blocks/slab.h"
 #include "gc/mark/candidates.h"
 #include "gc/mark/young_map.h"
+#include "vm/pages.h"
 
 enum {
     PREFETCH_QUEUE = 16,
@@ -102,6 +103,12 @@ extern struct marking {
     _Atomic uint32_t pool_filled;
     _Atomic uint32_t idle, working, asleep;
 } mark;
+
+/* Whether a block of this size may have pages that cannot be read. */
+static inline bool may_lack_pages(size_t block_bytes)
+{
+    return block_bytes >= PAGE_BYTES || mark.skips_small;
+}
 
 static inline size_t stack_depth(const struct marker *marker)
 {

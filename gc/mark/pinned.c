@@ -48,7 +48,7 @@ static void mark_pinned_block(struct marker *marker, uintptr_t block, size_t byt
 {
     *marker->top = block;
     pushed_roots(marker, 1);
-    if ((bytes >= PAGE_BYTES && mark.skips_unreadable) || mark.skips_small)
+    if (!mark_reads_in_place(bytes))
         return; /* it may have pages without the right to be read, or none */
     if (bytes < LARGE_BYTES ||
         !resident_each(block, block + bytes, mark_resident_distances, &block))

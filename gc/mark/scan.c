@@ -114,7 +114,7 @@ __attribute__((noinline)) void scan_push_readable(struct marker *marker, const c
 
 __attribute__((noinline)) void scan_block(struct marker *marker, const char *start, size_t bytes)
 {
-    if (__builtin_expect(mark.skips_unreadable, 0) && (bytes >= PAGE_BYTES || mark.skips_small))
+    if (__builtin_expect(mark.skips_unreadable, 0) && may_lack_pages(bytes))
         scan_push_readable(marker, start, bytes);
     else if (bytes <= PIECE_BYTES)
         scan_with_jmp_bufs(marker, start, start + bytes);

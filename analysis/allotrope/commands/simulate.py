@@ -203,7 +203,8 @@ def run(kind: str, trace: str, options: dict[str, Any]) -> tuple[Document, str |
             trace,
             options,
             lambda left, workers: status.update(
-                f"simulate {kind}: parts left: {left}; workers: {workers}"
+                f"simulate {kind}: parts left: {left}; workers: {workers}",
+                spinner="dots",  # a spinner given anew is drawn at once
             ),
         )
 

@@ -27,7 +27,7 @@ from typing import Any, Collection, Iterator, Sequence
 from .counters import Published, carries_ours, find_published, heap_range, mapped_memory
 from .elf_files import ask, defines_malloc, is_static
 from .following import Follower
-from .process_tree import Image, cpu_clock, image_of
+from .process_tree import Image, cpu_clock, image_of, proc_text
 
 AT_PHDR, AT_PHENT, AT_PHNUM = 3, 4, 5
 PT_DYNAMIC, PT_PHDR = 2, 6
@@ -433,8 +433,7 @@ def name_of_title(title: str) -> str:
 def command_of(pid: int) -> str:
     """The name by which the process was called; the kernel's name for it where there is none."""
     try:
-        title = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
-        name = name_of_title(title)
-        return name or Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+        title = proc_text(pid, "cmdline").partition("\0")[0]
+        return name_of_title(title) or proc_text(pid, "comm").strip()
     except OSError:
         return "?"
