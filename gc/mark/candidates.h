@@ -93,12 +93,16 @@ static inline __m128i halves_at(const char *address)
     return _mm_loadu_si128((const __m128i *)(const void *)address);
 }
 
-/* Which of four halves may be the upper half of an address in the heap, a bit each. */
+/* All bits of a half are set where it may be the upper half of an address in the heap. */
+static inline __m128i upper_candidates(const struct heap_bounds *bounds, __m128i halves)
+{
+    return _mm_cmplt_epi32(_mm_sub_epi32(halves, bounds->low_half), bounds->half_span);
+}
+
+/* The same, a bit each. */
 static inline unsigned upper_halves(const struct heap_bounds *bounds, __m128i halves)
 {
-    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
-    __m128i within = _mm_cmplt_epi32(above, bounds->half_span);
-    return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(within));
+    return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(upper_candidates(bounds, halves)));
 }
 
 /* All bits of a half are set where it may be the upper one of a pointer, or the lower one of a
@@ -107,8 +111,7 @@ static inline __m128i candidates(const struct heap_bounds *bounds, __m128i halve
 {
     const __m128i low_bits = _mm_set1_epi32((1 << (64 - ADDRESS_BITS)) - 1);
     __m128i mangled = _mm_cmpeq_epi32(_mm_and_si128(halves, low_bits), bounds->guard_top);
-    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
-    return _mm_or_si128(mangled, _mm_cmplt_epi32(above, bounds->half_span));
+    return _mm_or_si128(mangled, upper_candidates(bounds, halves));
 }
 
 /* The same, a bit each. */
@@ -124,6 +127,21 @@ static inline bool has_candidates(const struct heap_bounds *bounds, const char *
     __m128i second = candidates(bounds, halves_at(stride + VECTOR_BYTES));
     __m128i third = candidates(bounds, halves_at(stride + 2 * VECTOR_BYTES));
     __m128i fourth = candidates(bounds, halves_at(stride + 3 * VECTOR_BYTES));
+    __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
+    return _mm_movemask_epi8(any) != 0;
+}
+
+/* What is read for it, from its first byte on: the words that begin in VECTOR_BYTES. */
+enum { ANYWHERE_BYTES = VECTOR_BYTES + sizeof(uintptr_t) - 1 };
+
+/* Whether a word that begins in VECTOR_BYTES, at any of them, may be a pointer. */
+static inline bool has_candidates_anywhere(const struct heap_bounds *bounds, const char *at)
+{
+    const char *upper = at + sizeof(uintptr_t) / 2;
+    __m128i first = upper_candidates(bounds, halves_at(upper));
+    __m128i second = upper_candidates(bounds, halves_at(upper + 1));
+    __m128i third = upper_candidates(bounds, halves_at(upper + 2));
+    __m128i fourth = upper_candidates(bounds, halves_at(upper + 3));
     __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
     return _mm_movemask_epi8(any) != 0;
 }

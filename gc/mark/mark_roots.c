@@ -50,8 +50,19 @@ void mark_roots(const void *start, const void *end)
     mark_roots_singly(first, at, end);
 }
 
+/* Every word that begins in [start, behind), at any byte. */
+static __attribute__((noinline)) void mark_code_singly(const char *start, const char *behind)
+{
+    for (const char *at = start; at < behind; at++)
+        mark_root(&mark.markers[0], word_at(at));
+}
+
 void mark_roots_in_code(const void *start, const void *end)
 {
-    for (const char *at = start; at + sizeof(uintptr_t) <= (const char *)end; at++)
-        mark_root(&mark.markers[0], word_at(at));
+    const struct heap_bounds bounds = mark.bounds;
+    const char *at = start;
+    for (; (const char *)end - at >= ANYWHERE_BYTES; at += VECTOR_BYTES)
+        if (__builtin_expect(has_candidates_anywhere(&bounds, at), 0))
+            mark_code_singly(at, at + VECTOR_BYTES);
+    mark_code_singly(at, (const char *)end - (sizeof(uintptr_t) - 1));
 }

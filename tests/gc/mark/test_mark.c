@@ -320,6 +320,23 @@ static void test_roots_count_at_multiples_of_four_bytes_and_in_code_anywhere(voi
     blocks_free(to);
 }
 
+static void test_a_word_in_code_counts_if_all_of_it_is_there(void **state)
+{
+    (void)state;
+    enum { MOST = 60 };
+    _Alignas(64) char memory[MOST + 2 * sizeof(uintptr_t)] = {0};
+    char *to = new_block(48);
+    put_word(memory, MOST / 2, (uintptr_t)to + 5);
+    for (size_t start = 0; start <= MOST; start++)
+        for (size_t end = start; end <= sizeof memory; end++) {
+            begin_marking();
+            mark_roots_in_code(memory + start, memory + end);
+            bool is_there = start <= MOST / 2 && end >= MOST / 2 + sizeof(uintptr_t);
+            assert_int_equal(finish_marking(0).blocks, is_there);
+        }
+    blocks_free(to);
+}
+
 static uintptr_t mangled(const void *pointer)
 {
     uintptr_t word = (uintptr_t)pointer ^ pointer_guard();
@@ -601,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_words_count_at_multiples_of_four_bytes),
         cmocka_unit_test(test_a_word_across_two_pieces_counts),
         cmocka_unit_test(test_roots_count_at_multiples_of_four_bytes_and_in_code_anywhere),
+        cmocka_unit_test(test_a_word_in_code_counts_if_all_of_it_is_there),
         cmocka_unit_test(test_what_setjmp_has_mangled_counts_in_roots_and_in_blocks_for_it),
         cmocka_unit_test(test_what_is_not_live_is_not_marked),
         cmocka_unit_test(test_a_retired_block_is_marked_but_not_followed),
