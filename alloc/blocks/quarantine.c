@@ -65,14 +65,24 @@ static struct slab_word *word_of(struct slab *slab, size_t index)
     return &slab->words[index / SLAB_WORD_BLOCKS];
 }
 
-/* The bit is read before what is asked next: [retired until free]. */
-static bool is_retired(struct slab *slab, const void *block)
+static bool is_retired(struct slab *slab, size_t index)
+{
+    return (__atomic_load_n(&word_of(slab, index)->retired, __ATOMIC_ACQUIRE) & slab_bit(index)) !=
+           0;
+}
+
+/* The index of a block that is the program's; what is no block is reported as free would. The
+ * retired bit is asked first: [retired until free]. False: the block is retired. */
+static bool find_programs(struct slab *slab, const void *block, const char *function, size_t *index)
 {
     bool exact;
-    size_t index = slab_index(slab, block, &exact);
-    return exact && index < slab->capacity &&
-           (__atomic_load_n(&word_of(slab, index)->retired, __ATOMIC_ACQUIRE) & slab_bit(index)) !=
-               0;
+    *index = slab_index(slab, block, &exact);
+    bool is_block = exact && *index < slab->capacity;
+    if (is_block && is_retired(slab, *index))
+        return false;
+    if (!is_block || !block_is_live(slab, *index))
+        expect_suspect(function, block);
+    return true;
 }
 
 /* [one-retires]. False: it was retired already, perhaps by another thread just now. */
@@ -145,22 +155,20 @@ static bool retire(struct slab *slab, size_t index, void *block)
 bool quarantine_block(void *block, const char *function)
 {
     struct slab *slab = slab_of_block(block, function);
+    size_t index;
     if (!slab)
         return true;
-    return !is_retired(slab, block) && retire(slab, live_index(slab, block, function), block);
+    return find_programs(slab, block, function, &index) && retire(slab, index, block);
 }
 
 void *quarantine_resize(void *block, size_t size, bool *twice)
 {
-    *twice = false;
     struct slab *slab = slab_of_block(block, "realloc");
-    if (!slab)
+    size_t index;
+    *twice = slab && !find_programs(slab, block, "realloc", &index);
+    if (!slab || *twice)
         return NULL;
-    if (is_retired(slab, block)) {
-        *twice = true;
-        return NULL;
-    }
-    size_t usable = slab->block_bytes, index = live_index(slab, block, "realloc");
+    size_t usable = slab->block_bytes;
     if (size <= usable && size > usable / 2)
         return block;
     bool grows_large = slab_is_large(slab) && size > usable && size <= (size_t)PTRDIFF_MAX;
