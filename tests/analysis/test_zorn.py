@@ -30,6 +30,7 @@ from allotrope.study.zorn.figures import (
 )
 from allotrope.study.zorn.measurements import as_text, read_measurements
 from allotrope.study.ranges import Range
+from allotrope.study.zorn.plan import begun_with, choose
 from allotrope.study.zorn.printed import PRINTED
 from allotrope.study.zorn.programs import Form, Program, read_programs
 from allotrope.study.zorn.report import make_report, report_from
@@ -350,6 +351,17 @@ def test_time_in_heaps_of_several_sizes_is_told_to_that_in_the_largest() -> None
     rows = factors_table(results).rows
     told = ["1.50 (90, 2.0 MiB)", "1.00 (9, 4.0 MiB)", "failed"]
     assert rows == [["gawk", "Boehm–Weiser", *told]]
+
+
+def test_a_heap_begun_with_a_size_heeds_the_pointers_that_the_program_needs() -> None:
+    for pointers, spec, begun in (
+        ("base", "gc:classic", "gc:classic,initial=8192"),
+        ("interior", "gc:classic", "gc:classic,pointers=interior,initial=8192"),
+        ("interior", "gc:free=ignore", "gc:free=ignore,initial=8192"),
+        ("interior", "gc", "gc:initial=8192"),
+    ):
+        collector = choose(spec, pointers)
+        assert collector and begun_with(collector, 8192).spec == begun
 
 
 def with_heaps(peaks: dict[str, int]) -> Results:

@@ -42,6 +42,7 @@ from .plan import (
     SUNOS,
     Configuration,
     Planned,
+    begun_with,
     choose,
 )
 from .programs import Form, Program
@@ -330,23 +331,21 @@ def factors(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     folder = workshop.folder / "account"
     folder.mkdir(exist_ok=True)
     program = planned.program
+    collector = allocator_of(one, program)
+    explicit = Configuration(program.form_name("unoptimised"), SUNOS)
 
-    def account_of(form: str, spec: str) -> Result:
-        allocator = choose(spec, program.pointers)
-        if allocator is None:
-            raise UserError(f"{spec} is not available any more", 1)
+    def account_of(form: str, allocator: Allocator) -> Result:
         chosen = program.forms[form]
         return _own_account(workshop, chosen, chosen.traced, allocator, timeout, folder)
 
-    freed = account_of(program.form_name("unoptimised"), SUNOS)
+    freed = account_of(explicit.form, allocator_of(explicit, program))
     if "failure" in freed:
         return freed
     live = int(freed["peak"]["most_requested_bytes"])
     sizes = {factor: round(factor * live) // PAGE * PAGE for factor in FACTORS}
-    separator = "," if ":" in one.spec else ":"
     runs = [
         {
-            factor: account_of(one.form, f"{one.spec}{separator}initial={size}")
+            factor: account_of(one.form, begun_with(collector, size))
             for factor, size in sizes.items()
         }
         for _ in range(FACTOR_RUNS)

@@ -171,6 +171,12 @@ def choose(spec: str, pointers: str = "base") -> Allocator | None:
         return None
 
 
+def begun_with(collector: Allocator, heap_bytes: int) -> Allocator:
+    """The same collector with a heap that begins with so many bytes."""
+    separator = "," if ":" in collector.spec else ":"
+    return allocators.choose(f"{collector.spec}{separator}initial={heap_bytes}")
+
+
 def depends(program: Program, form: Form, allocator: Allocator | None) -> dict[str, Any]:
     """What a run of the program under the allocator depends on."""
     library = allocator.library if allocator else None
