@@ -12,7 +12,7 @@ from allotrope.system.allocators import PEERS, UNWINDER, choose, split_spec, wit
 from allotrope.system.errors import UserError
 from allotrope.system.executables import find_program, libraries_of
 from conftest import Command
-from under import SOURCE
+from under import BUILD, SOURCE
 
 
 def environment_under(command: Command, spec: str) -> dict[str, str]:
@@ -121,6 +121,15 @@ class TestAnyLibrary:
     def test_refused(self, spec: str, said: str) -> None:
         with pytest.raises(UserError, match=said):
             choose(spec)
+
+    def test_our_own_library_is_refused_by_its_file(self, tmp_path: Path) -> None:
+        link = tmp_path / "libours.so"
+        link.symlink_to(BUILD / ".libs" / "liballotrope.so")
+        with pytest.raises(UserError, match="own library; name one of its allocators"):
+            choose(str(link))
+        copy = tmp_path / "libcopy.so"
+        shutil.copy(link, copy)
+        assert choose(str(copy)).library == copy
 
     def test_path_that_the_loader_cannot_be_told(self, mine: Path, tmp_path: Path) -> None:
         folder = tmp_path / "with space"

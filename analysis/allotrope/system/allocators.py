@@ -271,6 +271,12 @@ def _choose_library(spec: str) -> Allocator:
     obstacle = library_obstacle(path)
     if obstacle is not None:
         raise UserError(f"-a {choice}: {obstacle}")
+    if PLACES.library.exists() and path.samefile(PLACES.library):
+        # It would be preloaded twice, for its statistics as well, and the loader takes it once.
+        raise UserError(
+            f"-a {choice}: this is allotrope's own library; name one of its allocators, "
+            "as -a blocks"
+        )
     if UNWRITABLE.search(str(path)):
         raise UserError(f"-a {choice}: LD_PRELOAD has no way to write '{path}'; rename it")
     name = Path(choice).name
