@@ -190,15 +190,15 @@ static void test_without_memory_to_note_a_change_during_a_fork_they_say_so(void 
 }
 
 /* A change is noted, and when it is to be made there is no room for it. */
-static void fill_and_change(change_root *change)
+static void fill_and_change(change_root *change_one)
 {
     uintptr_t done = 0;
     limit_address_space(0);
-    while (change(SOMEWHERE + done * STEP) == 0)
+    while (change_one(SOMEWHERE + done * STEP) == 0)
         done++;
     require(look_whether_all_is_known());
     fork_chain_prepare();
-    require(change(SOMEWHERE + done * STEP) == 0);
+    require(change_one(SOMEWHERE + done * STEP) == 0);
     fork_chain_parent();
     require(!look_whether_all_is_known());
     require(found + ranges == done);
