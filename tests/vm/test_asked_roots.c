@@ -23,7 +23,7 @@ static void count_words(const void *start, const void *end)
 {
     for (const uintptr_t *word = start; word < (const uintptr_t *)end; word++) {
         words++;
-        found += *word >= SOMEWHERE && *word < SOMEWHERE + (uintptr_t)THREADS * MANY * STEP;
+        found += *word >= SOMEWHERE; /* a pin's count is less */
     }
 }
 
