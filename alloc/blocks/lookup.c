@@ -42,9 +42,7 @@ void report_stranger(const char *function, const void *block)
 static struct slab *slab_of_suspect(const void *block, size_t *index)
 {
     struct slab *slab = slab_at(block);
-    bool exact;
-    *index = slab ? slab_index(slab, block, &exact) : 0;
-    if (!slab || !exact || *index >= slab->capacity || !block_is_suspect(slab, *index))
+    if (!slab || !slab_find(slab, block, index) || !block_is_suspect(slab, *index))
         return NULL;
     return slab_live(slab, *index / SLAB_WORD_BLOCKS) & slab_bit(*index) ? slab : NULL;
 }

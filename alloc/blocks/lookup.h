@@ -70,9 +70,7 @@ static inline bool block_is_live(struct slab *slab, size_t index)
 /* The index of the live block that begins at an address of the slab. False: none does. */
 static inline bool find_live(struct slab *slab, const void *address, size_t *index)
 {
-    bool exact;
-    *index = slab_index(slab, address, &exact);
-    return exact && *index < slab->capacity && block_is_live(slab, *index);
+    return slab_find(slab, address, index) && block_is_live(slab, *index);
 }
 
 /* The index of a block. Aborts when it is neither a live block of the slab nor a suspect. */

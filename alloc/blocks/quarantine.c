@@ -75,9 +75,7 @@ static bool is_retired(struct slab *slab, size_t index)
  * retired bit is asked first: [retired until free]. False: the block is retired. */
 static bool find_programs(struct slab *slab, const void *block, const char *function, size_t *index)
 {
-    bool exact;
-    *index = slab_index(slab, block, &exact);
-    bool is_block = exact && *index < slab->capacity;
+    bool is_block = slab_find(slab, block, index);
     if (is_block && is_retired(slab, *index))
         return false;
     if (!is_block || !block_is_live(slab, *index))

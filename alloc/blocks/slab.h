@@ -166,6 +166,15 @@ static inline size_t slab_index(const struct slab *slab, const void *address, bo
     return (size_t)(product >> 64);
 }
 
+/* The index of the block, live or not, that begins at `address`, which is in the slab's stretch.
+ * False: none does. */
+static inline bool slab_find(const struct slab *slab, const void *address, size_t *index)
+{
+    bool exact;
+    *index = slab_index(slab, address, &exact);
+    return exact && *index < slab->capacity;
+}
+
 /* Whether the slab is one large block. Asked by threads that do not own it: so not of its state,
  * which its owning thread changes, but of what stays as long as a block in it is live. */
 static inline bool slab_is_large(const struct slab *slab)

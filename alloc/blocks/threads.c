@@ -280,11 +280,10 @@ void blocks_thread_exit(void)
 static bool is_free_block_of(const struct thread_heap *heap, size_t class_index, const void *block)
 {
     struct slab *slab = slab_at(block);
-    bool exact;
+    size_t index;
     if (!slab || thread_heap_of(slab) != heap || slab->class_index != class_index)
         return false;
-    size_t index = slab_index(slab, block, &exact);
-    return exact && index < slab->capacity &&
+    return slab_find(slab, block, &index) &&
            (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0 &&
            !unit_is_live(fast_table_unit(block)) && !block_is_suspect(slab, index);
 }

@@ -442,7 +442,6 @@ static const struct allocator_operators operators = {
 /* Facts of a live block of the program. False: there is none. */
 static bool live_facts(const void *block, size_t *size, size_t *slot_bytes)
 {
-    bool exact;
     struct slab *slab = slab_at(block);
     if (!slab)
         return false;
@@ -451,8 +450,8 @@ static bool live_facts(const void *block, size_t *size, size_t *slot_bytes)
         *size = guarded_facts(slab).bytes;
         return guarded_is_live(slab, block);
     }
-    size_t index = slab_index(slab, block, &exact);
-    if (!exact || index >= slab->capacity || !block_is_live(slab, index))
+    size_t index;
+    if (!find_live(slab, block, &index))
         return false;
     uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
     *size = slab->block_bytes - TRAILER_BYTES;

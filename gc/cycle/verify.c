@@ -192,7 +192,9 @@ static void check_word(const char *at, bool is_old)
 static void check_words(void *unused, struct slab *slab)
 {
     (void)unused;
-    for (size_t i = 0; mark_reads_in_place(slab->block_bytes) && i < slab->capacity; i++) {
+    if (!mark_reads_in_place(slab->block_bytes))
+        return;
+    for (size_t i = 0; i < slab->capacity; i++) {
         size_t word = i / SLAB_WORD_BLOCKS;
         uint64_t followed =
             slab_live(slab, word) & *slab_seen(slab, word) & ~slab->words[word].retired;

@@ -120,6 +120,12 @@ static inline unsigned candidate_halves(const struct heap_bounds *bounds, __m128
     return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(candidates(bounds, halves)));
 }
 
+static inline bool any_is_set(__m128i first, __m128i second, __m128i third, __m128i fourth)
+{
+    __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
+    return _mm_movemask_epi8(any) != 0;
+}
+
 /* Whether there is any in STRIDE_BYTES. */
 static inline bool has_candidates(const struct heap_bounds *bounds, const char *stride)
 {
@@ -127,8 +133,7 @@ static inline bool has_candidates(const struct heap_bounds *bounds, const char *
     __m128i second = candidates(bounds, halves_at(stride + VECTOR_BYTES));
     __m128i third = candidates(bounds, halves_at(stride + 2 * VECTOR_BYTES));
     __m128i fourth = candidates(bounds, halves_at(stride + 3 * VECTOR_BYTES));
-    __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
-    return _mm_movemask_epi8(any) != 0;
+    return any_is_set(first, second, third, fourth);
 }
 
 /* What is read for it, from its first byte on: the words that begin in VECTOR_BYTES. */
@@ -142,8 +147,7 @@ static inline bool has_candidates_anywhere(const struct heap_bounds *bounds, con
     __m128i second = upper_candidates(bounds, halves_at(upper + 1));
     __m128i third = upper_candidates(bounds, halves_at(upper + 2));
     __m128i fourth = upper_candidates(bounds, halves_at(upper + 3));
-    __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
-    return _mm_movemask_epi8(any) != 0;
+    return any_is_set(first, second, third, fourth);
 }
 
 #endif

@@ -10,9 +10,8 @@
 static __attribute__((noinline)) void note_if_suspect(uintptr_t word)
 {
     struct slab *slab = slab_at(word);
-    bool exact;
-    size_t index = slab ? slab_index(slab, (const void *)word, &exact) : 0;
-    if (!slab || !exact || index >= slab->capacity ||
+    size_t index;
+    if (!slab || !slab_find(slab, (const void *)word, &index) ||
         !(*slab_suspects(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)))
         return;
     mark.suspect = (const void *)word;

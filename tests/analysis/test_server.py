@@ -28,11 +28,12 @@ import os, signal, socket, sys, time
 port, fault = int(sys.argv[1]), (sys.argv[2:] or ["none"])[0]
 if fault == "dies":
     sys.exit("no licence")
-starter = os.getpid()
-if fault == "background" and os.fork():
-    os._exit(0)
-while fault == "background" and os.getppid() == starter:
-    time.sleep(0.001)  # who listens is measured; the end of its parent would be in it
+if fault == "background":
+    starter = os.getpid()
+    if os.fork():
+        os._exit(0)
+    while os.getppid() == starter:
+        time.sleep(0.001)  # who listens is measured; the end of its parent would be in it
 if fault == "exits":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 if fault == "deaf":
