@@ -28,7 +28,7 @@ from ..features.sites.snapshot import Unreadable
 from ..output.files import STDOUT, Files, Outputs, as_json
 from ..output.pprof import encode
 from ..output.terminal import print_line, print_table, say, terminal
-from ..system.allocators import Allocator
+from ..system.allocators import Allocator, with_option
 from ..system.errors import UserError
 from ..system.machine import need_proc
 from ..system.scratch import scratch_folder
@@ -113,8 +113,7 @@ def choose_reporter(spec: str | None, command: tuple[str, ...]) -> Allocator:
         raise UserError(f"-a {chosen.spec}: only gc finds leaks; give it as gc:free=ignore, say")
     if "leaks=" in chosen.choice:
         raise UserError(f"-a {chosen.spec}: leaks= is what this word sets; leave it out")
-    separator = "," if ":" in chosen.choice else ":"
-    return dataclasses.replace(chosen, choice=f"{chosen.choice}{separator}leaks=report")
+    return dataclasses.replace(chosen, choice=with_option(chosen.choice, "leaks=report"))
 
 
 def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tuple[Leaks, int]:

@@ -222,6 +222,11 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
     return choice, variables
 
 
+def with_option(spec: str, option: str) -> str:
+    """The same allocator with an option more."""
+    return f"{spec}{',' if ':' in spec else ':'}{option}"
+
+
 def _choose_own(spec: str, version: str) -> Allocator:
     choice, variables = split_spec(spec)
     described = _ask_describe(choice)

@@ -155,7 +155,7 @@ def _resolve(program: Program, pairs: Sequence[tuple[str, Sequence[str]]]) -> li
 def choose(spec: str, pointers: str = "base") -> Allocator | None:
     """The allocator, None where it is not there on this machine. `pointers`: a program's need."""
     if spec == COLLECTORS[0] and pointers != "base":
-        return allocators.choose(f"{spec},pointers={pointers}")
+        return allocators.choose(allocators.with_option(spec, f"pointers={pointers}"))
     if spec in (LIBGC, LIBGC_INCREMENTAL):
         library = PLACES.library.parent.parent / "bench_programs" / "libgc_redirect.so"
         if not library.exists():
@@ -173,8 +173,7 @@ def choose(spec: str, pointers: str = "base") -> Allocator | None:
 
 def begun_with(collector: Allocator, heap_bytes: int) -> Allocator:
     """The same collector with a heap that begins with so many bytes."""
-    separator = "," if ":" in collector.spec else ":"
-    return allocators.choose(f"{collector.spec}{separator}initial={heap_bytes}")
+    return allocators.choose(allocators.with_option(collector.spec, f"initial={heap_bytes}"))
 
 
 def depends(program: Program, form: Form, allocator: Allocator | None) -> dict[str, Any]:
