@@ -189,7 +189,7 @@ def test_a_figure_stands_to_a_range(interval: tuple[float, float], expected: Sta
         ((1.5, 1.6), Standing.IN),
         ((1.3, 1.5), Standing.OPEN),
         ((1.1, 1.3), Standing.SHORT),  # there is some of it
-        ((0.9, 1.1), Standing.OPEN),  # perhaps nothing
+        ((0.9, 1.1), Standing.SHORT_OR_OUT),  # perhaps nothing, yet it does not reach it
         ((0.7, 0.9), Standing.OUT),
     ],
 )
@@ -240,6 +240,9 @@ def test_neither_order_nor_number_of_parts_decides() -> None:
         ("up to", "short out", "in part"),
         ("up to", "out out", "does not hold"),
         ("up to", "short open", "not decided"),
+        ("up to", "short short-or-out out", "in part"),
+        ("up to", "short-or-out out", "not decided"),  # in part, or not at all
+        ("up to", "short-or-out in", "holds"),
         ("average", "in", "holds"),
         ("count", "out", "does not hold"),
     ],

@@ -180,6 +180,7 @@ class Standing(StrEnum):
     IN = "in"
     OUT = "out"
     SHORT = "short"  # of the range, but past the point from which on there is an effect
+    SHORT_OR_OUT = "short-or-out"  # short of the range, and whether there is an effect is open
     OPEN = "open"  # the interval reaches over an end of the range
     UNDEFINED = "undefined"  # a ratio to nothing
     MISSING = "missing"
@@ -192,8 +193,10 @@ def standing(interval: Interval, wanted: Interval, effect: float | None = None) 
         return Standing.IN
     if overlap(interval, wanted):
         return Standing.OPEN
-    if effect is None or overlap(interval, (effect, effect)):
-        return Standing.OUT if effect is None else Standing.OPEN
+    if effect is None:
+        return Standing.OUT
+    if overlap(interval, (effect, effect)):
+        return Standing.SHORT_OR_OUT
     below_range, above_effect = interval[1] < wanted[0], interval[0] > effect
     return Standing.SHORT if below_range == above_effect else Standing.OUT
 
@@ -240,7 +243,10 @@ def _of_some(found: set[Standing]) -> Verdict:
         return Verdict.HOLDS
     if found == {Standing.OUT}:
         return Verdict.FAILS
-    return Verdict.IN_PART if found <= {Standing.OUT, Standing.SHORT} else Verdict.NOT_DECIDED
+    reached_by_none = found <= {Standing.OUT, Standing.SHORT_OR_OUT, Standing.SHORT}
+    return (
+        Verdict.IN_PART if reached_by_none and Standing.SHORT in found else Verdict.NOT_DECIDED
+    )
 
 
 def _of_most(standings: Sequence[Standing]) -> Verdict:

@@ -52,10 +52,11 @@ def claims_chart(
     return Sheet(
         "claims",
         f"The claims, {year} and today",
-        "A row a claim, on a scale of its own from the least to the greatest figure: grey the "
-        "range that the paper gives, hollow its own figures, filled today's with their intervals; "
-        "one mark for each program. To the right whether the claim holds, on the paper's tables "
-        "and today.",
+        "A row a claim, on a scale of its own from the least to the greatest figure, by factors "
+        "where these differ much. Grey is the range that the paper gives, a line where it is one "
+        "figure; hollow its own figures, filled today's with their intervals; a mark for each "
+        "program, or the number of programs in which something is so. To the right whether the "
+        "claim holds, on the paper's tables and today; the claims stand in full in the appendix.",
         [],
         svg=svg_of(figure, "claims"),
     )

@@ -5,7 +5,8 @@ A claim is made of parts: a figure with its interval for each program that it na
 that the paper gives (ranges.py). A part is *in* when the interval lies within the range as it is
 printed, or past its end in the claim's direction: who needs 160% more where the paper says 30 to
 150 supports that more is needed. It is *out* when the two are disjoint, *short* when a claim "up to
-so much" is not reached and yet there is an effect, *open* when the interval reaches over an end, or
+so much" is not reached and yet there is an effect (*short or out* when an effect is not decided),
+*open* when the interval reaches over an end, or
 the figure is missing or undefined (a ratio to nothing). It is open too when there were too few
 rounds for an interval, so that the ends are a range, or when something else keeps the figure from
 deciding anything (`few_rounds`, `undecided`).
@@ -76,7 +77,7 @@ class Part:
         low, high = interval
         if self.wanted.goes_beyond(low, high):
             return ", beyond the range"
-        if self.standing() not in (Standing.OUT, Standing.SHORT):
+        if self.standing() not in NOT_REACHED:
             return ""
         if high < self.wanted.low:
             return f", {short_number(self.wanted.low - high)} below the range"
@@ -172,13 +173,23 @@ class Claim:
     def against(self) -> list[Part]:
         return [part for part in self.parts if part.standing() is Standing.OUT]
 
+    def beyond(self) -> list[Part]:
+        """Those past the range's end in the claim's direction."""
+        return [
+            part
+            for part in self.parts
+            if (interval := part.interval()) and part.wanted.goes_beyond(*interval)
+        ]
+
     def why(self) -> str:
-        """Why parts are out, where that has been found; nothing of programs that are not."""
+        """Why parts are out of the range or beyond it, where that has been found; nothing of
+        programs that are neither."""
         out = {part.program for part in self.parts if part.standing() in NOT_REACHED}
+        out |= {part.program for part in self.beyond()}
         if self.explanation is None or not out:
             return ""
         named = set(self.explanation.programs)
         return self.explanation.text if not named or named & out else ""
 
 
-NOT_REACHED = (Standing.OUT, Standing.SHORT)
+NOT_REACHED = (Standing.OUT, Standing.SHORT, Standing.SHORT_OR_OUT)

@@ -177,6 +177,7 @@ BSD_WORST = Range(1.28, 1.28, 0.01, "more", effect=1.0)  # section 5.1, to SunOS
 DOMAIN_GAIN_MOST = Range(1.60, 1.60, 0.1, "more", effect=1.0)  # section 5.2
 DOMAIN_GAIN_BSD = Range(1.02, 1.07, 0.01, "less")  # section 5.2
 DOMAIN_MEMORY = Range(-math.inf, 1.10)  # section 5.2: "little (and sometimes negative)"
+DOMAIN_LITTLE = Range(-math.inf, 1.10, 0.01)  # the abstract: "often ... little"
 UNOPTIMISED_BSD_CPU = Range(0.80, 0.80, 0.01, "less")  # section 5.2: "sometimes ... 20%"
 UNOPTIMISED_BSD_SPACE = Range(1.05, 1.15, 0.0, "less")  # section 5.2: "an average 10%"
 COLLECTOR_FAULTS = Range(10, 100, 0.0, "more")  # section 5.3, to BSD's

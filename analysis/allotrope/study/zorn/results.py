@@ -114,7 +114,7 @@ class Results:
             taken = len(self.rounds.get(one.name, ()))
             if one.row in FEWER and 0 < taken < asked:
                 said[FEWER[one.row]] = max(taken, said.get(FEWER[one.row], 0))
-        told = "; ".join(f"{taken} of {what}" for what, taken in said.items())
+        told = "; ".join(f"{taken} for {what}" for what, taken in said.items())
         return f" ({told})" if told else ""
 
     def failed_runs(self) -> dict[tuple[str, str], int]:
@@ -174,12 +174,23 @@ class Results:
         pairs = self.pairs(name, one, base, quantity)
         return estimate_ratio([own for own, _ in pairs], [other for _, other in pairs])
 
-    def heap_peak(self, name: str, form: str, spec: str) -> int | None:
-        """The heap's high-water mark in bytes, the allocator's own data included."""
-        found = self.accounts.get((name, self.key(name, form, spec) or ""))
+    def _of(
+        self, store: Mapping[tuple[str, str], Result], name: str, form: str, spec: str
+    ) -> Result | None:
+        """What one run found. Of a configuration that fails in every round nothing: what such a
+        run counts, which writes something else than under glibc, is another program's."""
+        key = self.key(name, form, spec) or ""
+        found = store.get((name, key))
         if found is None or "failure" in found:
             return None
-        peak: int | None = found["heap"]["mapped_peak_bytes"]
+        rounds = self.rounds.get(name, [])
+        runs = [each[key] for each in rounds if key in each]
+        return None if runs and all("failure" in run for run in runs) else found
+
+    def heap_peak(self, name: str, form: str, spec: str) -> int | None:
+        """The heap's high-water mark in bytes, the allocator's own data included."""
+        found = self.account(name, form, spec)
+        peak: int | None = found["heap"]["mapped_peak_bytes"] if found else None
         return peak
 
     def heap_ratio(self, name: str, one: tuple[str, str], base: tuple[str, str]) -> float | None:
@@ -187,8 +198,7 @@ class Results:
         return peak / other if peak is not None and other else None
 
     def account(self, name: str, form: str, spec: str) -> Result | None:
-        found = self.accounts.get((name, self.key(name, form, spec) or ""))
-        return None if found is None or "failure" in found else found
+        return self._of(self.accounts, name, form, spec)
 
     def share_in_allocator(
         self, name: str, form: str, spec: str, confidence: float = CONFIDENCE
@@ -207,8 +217,7 @@ class Results:
     # References
 
     def traced(self, name: str, form: str, spec: str) -> Result | None:
-        found = self.locality.get((name, self.key(name, form, spec) or ""))
-        return None if found is None or "failure" in found else found
+        return self._of(self.locality, name, form, spec)
 
     def references(self, name: str, form: str, spec: str) -> int | None:
         found = self.traced(name, form, spec)
@@ -298,8 +307,8 @@ class Results:
 
     def heaps(self, name: str, form: str, spec: str) -> Sequence[Result]:
         """The program's time in heaps of several sizes; none where that was not measured."""
-        found = self.factors.get((name, self.key(name, form, spec) or ""))
-        heaps: Sequence[Result] = found["heaps"] if found and "failure" not in found else ()
+        found = self._of(self.factors, name, form, spec)
+        heaps: Sequence[Result] = found["heaps"] if found else ()
         return heaps
 
     # Births and deaths

@@ -24,6 +24,7 @@ from .plan import (
     CLASSIC,
     COLLECTORS,
     DEFAULT,
+    FACTOR_RUNS,
     FACTORS,
     GENERATIONS,
     LIBGC,
@@ -36,6 +37,7 @@ from .printed import PRINTED
 from .programs import Program
 from .results import Results
 
+FAILED = "failed"
 EXPLICIT = [("optimised", spec) for spec in CLASSIC]
 COLLECTED = ("collected", COLLECTORS[0])
 ALL_1992 = [*EXPLICIT, COLLECTED]
@@ -175,7 +177,7 @@ def programs_table(results: Results) -> Sheet:
 def allocation_table(results: Results) -> Sheet:
     header = ["program", "blocks asked for, millions", "bytes asked for", "mean size"]
     header += ["most bytes live", "CPU seconds, optimised", "unoptimised"]
-    header += ["in malloc and free, of samples", "in malloc, of instructions", "in free"]
+    header += ["of time in malloc and free", "in malloc alone", "in free alone"]
     rows, records = [], []
     pair = ("unoptimised", "cartesian:classic")
     for program in results.row("1992"):
@@ -225,7 +227,9 @@ def allocation_table(results: Results) -> Sheet:
         )
     caption = (
         "Blocks, bytes and shares without their own allocators, under SunOS's; seconds in both "
-        "forms. Time in free includes realloc, as in the paper."
+        "forms. Shares are of time: today of samples of the CPU clock; of malloc and free alone, "
+        "of instructions. Free includes realloc, as in the paper, whose sizes and means are "
+        "computed from its millions."
     )
     caption = cautions.with_cautions(caption, cautions.of_allocation(results))
     return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
@@ -271,7 +275,7 @@ def _grid(
         for pair in pairs:
             text, fields = cell(program.name, pair)
             failure = results.failure(program.name, *pair)
-            cells.append("failed" if text == ABSENT and failure else text)
+            cells.append(FAILED if text == ABSENT and failure else text)
             known = (printed or {}).get(program.name, {}).get(pair[1])
             if known:
                 fields |= {"paper_value": known.ratio, "paper_absolute": known.absolute}
@@ -298,9 +302,10 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
     title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
     caption = (
         "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
-        "of the rounds' ratios with its interval, and median seconds. Explicit allocators run "
-        "the program as it is, collectors the one without its own allocator. In 1992: ratio and "
-        "seconds."
+        "of the rounds' ratios with its interval, and median seconds. The processor's speed "
+        "changes from round to round, which a round's ratio leaves out and seconds do not: they "
+        "are no ratio's parts. Explicit allocators run the optimised program, collectors the "
+        "unoptimised one. In 1992: ratio and seconds."
     )
     return _grid(
         results,
@@ -332,7 +337,9 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         "SunOS's algorithm. "
     )
     caption += (
-        "Foreign allocators give no such account." if beyond else "In 1992: ratio and kilobytes."
+        "Foreign allocators give no such account."
+        if beyond
+        else "In 1992: ratio and kilobytes; cfrac's 1,807 to 736 is 2.455, printed as 2.45."
     )
     return _grid(
         results,
@@ -407,28 +414,30 @@ def large_table(results: Results) -> Sheet:
 
 def unoptimised_table(results: Results) -> Sheet:
     """The paper's advice, on today's allocators: is a program's own allocator worth it?"""
+    base, names = ("optimised", "glibc"), results.tunable()
 
     def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
-        ratio = results.ratio(program, pair, BASELINE)
+        ratio = results.ratio(program, pair, base)
         return ratio_cell(ratio), estimate_fields(ratio)
 
-    pairs = [("optimised", "glibc"), *(("unoptimised", spec) for spec in MODERN)]
-    known = [pair for pair in measured(results, pairs) if pair[0] == "unoptimised"]
-    first = ["program", "its own, glibc"] if pairs[0] in measured(results, pairs) else ["program"]
+    pairs = [("unoptimised", spec) for spec in MODERN]
+    known = [pair for pair in pairs if any(results.ratio(name, pair, base) for name in names)]
     sheet = _grid(
         results,
         "unoptimised-today",
         "Without its own allocator, under today's",
-        "CPU time of the program without its own allocator as a ratio to the optimised one under "
-        "SunOS's; first, with its own, under glibc's. Below that column's figure another malloc "
-        "gains more than the program's own allocator does.",
-        pairs,
+        "CPU time of the program without its own allocator as a ratio to the program with it under "
+        "glibc's. Below 1 another malloc gains more than the program's own allocator does.",
+        known,
         cell,
         None,
         beyond=True,
     )
     return replace(
-        sheet, header=[*first, *(spec for _, spec in known)], rows=sheet.rows if known else []
+        sheet,
+        header=["program", *(spec for _, spec in known)],
+        rows=[row for row in sheet.rows if row[0] in names] if known else [],
+        records=[one for one in sheet.records if one["program"] in names],
     )
 
 
@@ -571,7 +580,8 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
         name,
         f"Table {number}: domain-specific allocators, {what}",
         f"{what[0].upper()}{what[1:]} without the program's own allocator over that with "
-        "it: above 1 the program's own gains. Debian's ghostscript has no switch."
+        "it: above 1 the program's own gains. In 1992: quotients of the paper's two figures, both "
+        "relative to optimised SunOS. Debian's ghostscript has no switch."
         + (
             " Of python3, php and the like it is peak resident memory: their own allocators "
             "map pools beside the heap."
@@ -692,7 +702,9 @@ def shapes_table(results: Results) -> Sheet:
             rates = [results.miss_rate(program.name, *pair, *shape) for shape in TODAYS_CACHES]
             if all(rate is None for rate in rates):
                 continue
-            lines.rows.append([program.name, pair[1], *(percent_cell(rate, 4) for rate in rates)])
+            lines.rows.append(
+                [program.name, heading(pair), *(percent_cell(rate, 4) for rate in rates)]
+            )
             for (size, block, ways), rate in zip(TODAYS_CACHES, rates):
                 cache = {"cache_bytes": size, "block": block, "ways": ways, "miss_rate": rate}
                 lines.records.append(record(program.name, pair, **cache))
@@ -719,8 +731,9 @@ def collections_table(results: Results) -> Sheet:
     return lines.sheet(
         "collections",
         "Collections and their pauses",
-        "From the collectors' own statistics, all of one run. CPU seconds in collections are the "
-        "process's own; of a study before 2026-11-22 the clock's. A pause is by the clock, which "
+        "From the collectors' own statistics, all of one run that keeps account of each block, so "
+        "that it takes longer than those of Table 3. CPU seconds are the process's own. A pause is "
+        "by the clock, which "
         "runs on while the machine does other work. Roots are stacks, registers and static data, "
         "which each collection reads; libgc does not tell how much that is, and its collections "
         "sweep outside the pause. Incremental libgc protects pages, which gawk's own handling of "
@@ -728,7 +741,7 @@ def collections_table(results: Results) -> Sheet:
         [
             "collections",
             "CPU seconds in them",
-            "of the run",
+            "CPU seconds of the run",
             "mean pause, ms",
             "longest pause, ms",
             "roots a collection",
@@ -770,7 +783,8 @@ def factors_table(results: Results) -> Sheet:
         "heap-factor",
         "Time against heap",
         "The smaller load. The collector begins with a heap of so many times what the program has "
-        "alive at most under malloc and free. CPU time as a ratio to that with the largest heap; "
+        f"alive at most under malloc and free. CPU time (median of {FACTOR_RUNS} runs, without "
+        "interval) as a ratio to that with the largest heap; "
         "in brackets collections, and the heap that it came to: a collector that reclaims too "
         "little lets it grow.",
         header,
@@ -796,7 +810,12 @@ def faults_table(results: Results) -> Sheet:
             for memory in memories:
                 faults = [results.replacement_faults(name, *one, memory, page) for one in pairs]
                 base = results.replacement_faults(name, *BSD, memory, page)
-                cells = [_faults_over(one, base) for one in faults]
+                cells = [
+                    FAILED if one is None and results.failure(name, *pair) else text
+                    for one, pair, text in zip(
+                        faults, pairs, (_faults_over(one, base) for one in faults), strict=True
+                    )
+                ]
                 rows.append([f"{name}, {short_bytes(memory)}, {at_page}", *cells])
                 where = {"memory_bytes": memory, "page_bytes": page}
                 for pair, count in zip(pairs, faults, strict=True):
