@@ -150,8 +150,9 @@ def _joined(*phrases: str) -> str:
 
 def _beside_itself(evidence: Evidence) -> str:
     """The collector's time to malloc's under one form of the program; Table 3 compares two."""
-    found = [evidence.ratio(one, COLLECTED, ("unoptimised", SUNOS)) for one in evidence.claimed()]
-    known = [one.median for one in found if one is not None]
+    malloc = ("unoptimised", SUNOS)
+    taken = [evidence.pairs(name, COLLECTED, malloc) for name in evidence.claimed()]
+    known = [statistics.median(one / other for one, other in pairs) for pairs in taken if pairs]
     return f"beside the same program without its own allocator {_span(known)}" if known else ""
 
 
