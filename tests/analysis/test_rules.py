@@ -430,6 +430,17 @@ def test_what_differs_little_between_two_recordings_decides_nothing() -> None:
     )
 
 
+def test_a_ratio_of_misses_near_the_papers_bound_decides_nothing() -> None:
+    """The paper's 3 may have been rounded: it stands for 2.5."""
+    for times, verdict in ((1.2, "does not hold"), (1.3, "not decided"), (4.9, "not decided")):
+        misses = {**AS_CLAIMED.misses, BSD: 0.01, COLLECTOR: 0.01 * times}
+        claim = verdict_in(AS_CLAIMED.but(misses=misses), "8a")
+        assert claim.verdict == verdict
+        assert (verdict == "not decided") is ("one layout decides nothing" in claim.figures())
+    misses = {**AS_CLAIMED.misses, BSD: 0.01, COLLECTOR: 0.051}
+    assert verdict_in(AS_CLAIMED.but(misses=misses), "8a").verdict == Verdict.HOLDS
+
+
 class Busier(World):
     """Twice the references under the collector, and what is not simulated."""
 

@@ -22,7 +22,7 @@ COLOURS = {
     Verdict.NOT_DECIDED: "#7a5a00",
     Verdict.NOT_MEASURED: "#5d5b54",
 }
-ROW_INCHES = 0.27
+ROW_INCHES = 0.25
 
 
 def claims_chart(
@@ -52,11 +52,10 @@ def claims_chart(
     return Sheet(
         "claims",
         f"The claims, {year} and today",
-        "A row a claim, on a scale of its own from the least to the greatest figure, by factors "
-        "where these differ much. Grey is the range that the paper gives, a line where it is one "
-        "figure; hollow its own figures, filled today's with their intervals; a mark for each "
-        "program, or the number of programs in which something is so. To the right whether the "
-        "claim holds, on the paper's tables and today; the claims stand in full in the appendix.",
+        "A row a claim, on a scale of its own, by factors where figures differ much. Grey: the "
+        "range that the paper gives, a line where it is one figure; hollow: its own figures; "
+        "filled: today's with intervals; a mark a program, or a number of programs. To the right "
+        "whether the claim holds, on the paper's tables and today.",
         [],
         svg=svg_of(figure, "claims"),
     )

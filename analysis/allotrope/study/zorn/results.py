@@ -66,7 +66,7 @@ class Results:
         return known if self.study["quick"] else paper.PROGRAMS
 
     def uninformative(self) -> Sequence[str]:
-        """ghostscript 10 asks for 8,000 blocks where version 2.1 asked for 0.92 million."""
+        """ghostscript 10 asks for 12,000 blocks where version 2.1 asked for 0.92 million."""
         return UNINFORMATIVE
 
     def tunable(self) -> Sequence[str]:

@@ -7,6 +7,7 @@ number of them, the claim is of all: one clear counterexample refutes it. Times 
 """
 
 import math
+from dataclasses import replace
 from typing import Callable, Iterator, Sequence
 
 from ...features.locality.verdicts import DECIDES_ALONE
@@ -510,6 +511,17 @@ def _of_one_layout(about: str, ratio: float | None, wanted: Range, floor: float)
     return Part(about, ratio, wanted, undecided=why)
 
 
+def _unless_near(part: Part, floor: float) -> Part:
+    """A count that is nearer to an end of its range than another layout may bring it decides
+    nothing."""
+    one = part.measured
+    near = isinstance(one, float) and any(
+        end / floor < one < end * floor for end in part.wanted.accepted if math.isfinite(end)
+    )
+    why = f"less than a factor of {floor:g} from the range's end: one layout decides nothing"
+    return replace(part, undecided=why) if near else part
+
+
 def _fault_rate(evidence: Evidence, name: str, pair: Pair, memory: int) -> float | None:
     """Faults per reference, which Figure 5 has; Figure 4 has their number."""
     faults = evidence.replacement_faults(name, *pair, memory)
@@ -626,12 +638,15 @@ def _cache_misses(evidence: Evidence) -> Iterator[Claim]:
         "often as BSD (ghostscript and yacr excepted).",
         "Figure 6, section 5.3",
         "misses per data reference, 32-byte blocks; more supports it",
-        _each(
-            evidence,
-            paper.COLLECTOR_MISSES,
-            lambda name: _misses_ratio(evidence, name, paper.CACHE_1992),
-            paper.EXCEPT_MISSES,
-        ),
+        [
+            _unless_near(part, MISSES_FLOOR)
+            for part in _each(
+                evidence,
+                paper.COLLECTOR_MISSES,
+                lambda name: _misses_ratio(evidence, name, paper.CACHE_1992),
+                paper.EXCEPT_MISSES,
+            )
+        ],
     )
     yield Claim(
         "8b",

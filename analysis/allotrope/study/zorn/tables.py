@@ -227,9 +227,8 @@ def allocation_table(results: Results) -> Sheet:
         )
     caption = (
         "Blocks, bytes and shares without their own allocators, under SunOS's; seconds in both "
-        "forms. Shares are of time: today of samples of the CPU clock; of malloc and free alone, "
-        "of instructions. Free includes realloc, as in the paper, whose sizes and means are "
-        "computed from its millions."
+        "forms. Today's shares are of CPU-clock samples, of malloc and free alone of instructions. "
+        "Free includes realloc, as in the paper."
     )
     caption = cautions.with_cautions(caption, cautions.of_allocation(results))
     return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
@@ -302,10 +301,9 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
     title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
     caption = (
         "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
-        "of the rounds' ratios with its interval, and median seconds. The processor's speed "
-        "changes from round to round, which a round's ratio leaves out and seconds do not: they "
-        "are no ratio's parts. Explicit allocators run the optimised program, collectors the "
-        "unoptimised one. In 1992: ratio and seconds."
+        "of the rounds' ratios with its interval, and median seconds (their quotient may "
+        "differ, as the processor's speed changes). Explicit allocators run the "
+        "optimised program, collectors the unoptimised. In 1992: ratio and seconds."
     )
     return _grid(
         results,
@@ -337,7 +335,8 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         "SunOS's algorithm. "
     )
     caption += (
-        "Foreign allocators give no such account."
+        "Foreign allocators give no such account. gc:free=ignore collects when 8 MiB or more have "
+        "been handed out (docs/gc.md), which is much beside small heaps."
         if beyond
         else "In 1992: ratio and kilobytes; cfrac's 1,807 to 736 is 2.455, printed as 2.45."
     )
@@ -580,8 +579,7 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
         name,
         f"Table {number}: domain-specific allocators, {what}",
         f"{what[0].upper()}{what[1:]} without the program's own allocator over that with "
-        "it: above 1 the program's own gains. In 1992: quotients of the paper's two figures, both "
-        "relative to optimised SunOS. Debian's ghostscript has no switch."
+        "it: above 1 the program's own gains. In 1992: quotients of the paper's figures."
         + (
             " Of python3, php and the like it is peak resident memory: their own allocators "
             "map pools beside the heap."
