@@ -156,7 +156,8 @@ def test_the_page_says_where_there_are_fewer_rounds() -> None:
     results = Results(programs, {"quick": False, "rounds": 30})
     results.rounds = {name: [run] * rounds for name, (_, rounds) in rows.items()}
     assert limits(results)[0] == (
-        "30 rounds (7 for programs that no claim speaks of; 3 for those with heaps of today's size); "
+        "30 rounds (7 for programs that no claim speaks of; 3 for those with heaps of today's "
+        "size); "
         "the machine's load was 0.1 (median; at most 0.1). No run failed."
     )
     results.rounds = {"gawk": [run] * 30}

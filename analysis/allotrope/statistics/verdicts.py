@@ -244,9 +244,7 @@ def _of_some(found: set[Standing]) -> Verdict:
     if found == {Standing.OUT}:
         return Verdict.FAILS
     reached_by_none = found <= {Standing.OUT, Standing.SHORT_OR_OUT, Standing.SHORT}
-    return (
-        Verdict.IN_PART if reached_by_none and Standing.SHORT in found else Verdict.NOT_DECIDED
-    )
+    return Verdict.IN_PART if reached_by_none and Standing.SHORT in found else Verdict.NOT_DECIDED
 
 
 def _of_most(standings: Sequence[Standing]) -> Verdict:
