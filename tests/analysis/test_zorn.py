@@ -479,13 +479,13 @@ def test_limits_say_what_the_machine_was_and_how_large_the_heaps_are() -> None:
         for name, rounds in results.rounds.items()
     }
     results.accounts["gawk", "optimised cartesian:classic"] = {
-        "heap": {"mapped_peak_bytes": 14_745_600}
+        "heap": {"mapped_peak_bytes": 147_456}
     }
     said = " ".join(limits(results))
     assert (
         "10 of 30 rounds (30 and a quiet machine were wanted); the machine's load was 5.0" in said
     )
-    assert "gawk 14.1 MiB for 1,006 KB" in said
+    assert "gawk 144 KiB for 1,006 KB" in said
 
 
 def test_the_answers_put_1992_beside_today() -> None:
@@ -496,7 +496,7 @@ def test_the_answers_put_1992_beside_today() -> None:
         "0.70 to 1.27 times SunOS's malloc; 0.50 to 1.10 beside the same program, unoptimised; "
         "slowest of all in 1 of 6"
     )
-    assert "slowest of all in 6 of 6" in found["2a"].now
+    assert found["2a"].now.startswith("1.10 times SunOS's malloc; slowest of all in 6 of 6")
     assert found["2a"].word == "still so"
     assert found["4a"].then.startswith("a heap 1.34 to 2.46 times that of the best malloc; 0.79")
     assert found["4a"].now == "not measured"
@@ -921,7 +921,7 @@ def test_the_page_of_a_whole_study_can_be_read_in_ten_minutes(
         "document.querySelectorAll('svg, table.wide').forEach(e => e.remove());"
         "return document.querySelector('main').innerText"
     )
-    assert len(text.split()) <= 2500
+    assert len(text.split()) <= 2400
 
 
 @pytest.mark.parametrize(

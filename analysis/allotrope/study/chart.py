@@ -22,7 +22,7 @@ COLOURS = {
     Verdict.NOT_DECIDED: "#7a5a00",
     Verdict.NOT_MEASURED: "#5d5b54",
 }
-ROW_INCHES = 0.25
+ROW_INCHES = 0.27
 
 
 def claims_chart(
@@ -53,9 +53,9 @@ def claims_chart(
         "claims",
         f"The claims, {year} and today",
         "A row a claim, on a scale of its own, by factors where figures differ much. Grey: the "
-        "range that the paper gives, a line where it is one figure; hollow: its own figures; "
-        "filled: today's with intervals; a mark a program, or a number of programs. To the right "
-        "whether the claim holds, on the paper's tables and today.",
+        "paper's range, a line where it is one figure; hollow: its own figures; filled: today's "
+        "with intervals; a mark a program, or a number of programs. To the right whether the claim "
+        "holds, then and now.",
         [],
         svg=svg_of(figure, "claims"),
     )

@@ -5,11 +5,10 @@ A claim is made of parts: a figure with its interval for each program that it na
 that the paper gives (ranges.py). A part is *in* when the interval lies within the range as it is
 printed, or past its end in the claim's direction: who needs 160% more where the paper says 30 to
 150 supports that more is needed. It is *out* when the two are disjoint, *short* when a claim "up to
-so much" is not reached and yet there is an effect (*short or out* when an effect is not decided),
-*open* when the interval reaches over an end, or
-the figure is missing or undefined (a ratio to nothing). It is open too when there were too few
-rounds for an interval, so that the ends are a range, or when something else keeps the figure from
-deciding anything (`few_rounds`, `undecided`).
+so much" is not reached and yet there is an effect (*short-or-out* when an effect is not decided),
+*open* when the interval reaches over an end, or the figure is missing or undefined (a ratio to
+nothing). It is open too when there were too few rounds for an interval, so that the ends are a
+range, or when something else keeps the figure from deciding anything (`few_rounds`, `undecided`).
 
 What is missing from a figure of several programs is named: a number of programs has room for those
 in its ends (`without`), of any other figure nothing is decided (`lacking`). What the parts say of
@@ -69,16 +68,20 @@ class Part:
             return Standing.OPEN
         return standing(interval, self.wanted.accepted, self.wanted.effect)
 
-    def distance(self) -> str:
-        """How far out of the range, or how far beyond it."""
+    @property
+    def is_beyond(self) -> bool:
+        """Past the range's end in the claim's direction."""
         interval = self.interval()
-        if interval is None:
+        return interval is not None and self.wanted.goes_beyond(*interval)
+
+    def distance(self) -> str:
+        """How far out of the range, or that it is beyond it."""
+        interval = self.interval()
+        if self.is_beyond:
+            return ", beyond the range"
+        if interval is None or self.standing() not in NOT_REACHED:
             return ""
         low, high = interval
-        if self.wanted.goes_beyond(low, high):
-            return ", beyond the range"
-        if self.standing() not in NOT_REACHED:
-            return ""
         if high < self.wanted.low:
             return f", {short_number(self.wanted.low - high)} below the range"
         return f", {short_number(low - self.wanted.high)} above the range"
@@ -174,22 +177,18 @@ class Claim:
         return [part for part in self.parts if part.standing() is Standing.OUT]
 
     def beyond(self) -> list[Part]:
-        """Those past the range's end in the claim's direction."""
-        return [
-            part
-            for part in self.parts
-            if (interval := part.interval()) and part.wanted.goes_beyond(*interval)
-        ]
+        return [part for part in self.parts if part.is_beyond]
 
     def why(self) -> str:
         """Why parts are out of the range or beyond it, where that has been found; nothing of
         programs that are neither."""
-        out = {part.program for part in self.parts if part.standing() in NOT_REACHED}
-        out |= {part.program for part in self.beyond()}
-        if self.explanation is None or not out:
+        elsewhere = {
+            part.program for part in self.parts if part.is_beyond or part.standing() in NOT_REACHED
+        }
+        if self.explanation is None or not elsewhere:
             return ""
         named = set(self.explanation.programs)
-        return self.explanation.text if not named or named & out else ""
+        return self.explanation.text if not named or named & elsewhere else ""
 
 
 NOT_REACHED = (Standing.OUT, Standing.SHORT, Standing.SHORT_OR_OUT)

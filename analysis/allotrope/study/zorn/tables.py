@@ -37,7 +37,6 @@ from .printed import PRINTED
 from .programs import Program
 from .results import Results
 
-FAILED = "failed"
 EXPLICIT = [("optimised", spec) for spec in CLASSIC]
 COLLECTED = ("collected", COLLECTORS[0])
 ALL_1992 = [*EXPLICIT, COLLECTED]
@@ -227,8 +226,8 @@ def allocation_table(results: Results) -> Sheet:
         )
     caption = (
         "Blocks, bytes and shares without their own allocators, under SunOS's; seconds in both "
-        "forms. Today's shares are of CPU-clock samples, of malloc and free alone of instructions. "
-        "Free includes realloc, as in the paper."
+        "forms. Today's shares: of CPU-clock samples; of malloc and of free with realloc, of "
+        "instructions."
     )
     caption = cautions.with_cautions(caption, cautions.of_allocation(results))
     return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
@@ -274,7 +273,7 @@ def _grid(
         for pair in pairs:
             text, fields = cell(program.name, pair)
             failure = results.failure(program.name, *pair)
-            cells.append(FAILED if text == ABSENT and failure else text)
+            cells.append("failed" if text == ABSENT and failure else text)
             known = (printed or {}).get(program.name, {}).get(pair[1])
             if known:
                 fields |= {"paper_value": known.ratio, "paper_absolute": known.absolute}
@@ -301,9 +300,8 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
     title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
     caption = (
         "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
-        "of the rounds' ratios with its interval, and median seconds (their quotient may "
-        "differ, as the processor's speed changes). Explicit allocators run the "
-        "optimised program, collectors the unoptimised. In 1992: ratio and seconds."
+        "of the rounds' ratios with its interval, and median seconds (whose "
+        "quotient differs: the processor's speed changes). In 1992: ratio and seconds."
     )
     return _grid(
         results,
@@ -338,7 +336,7 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         "Foreign allocators give no such account. gc:free=ignore collects when 8 MiB or more have "
         "been handed out (docs/gc.md), which is much beside small heaps."
         if beyond
-        else "In 1992: ratio and kilobytes; cfrac's 1,807 to 736 is 2.455, printed as 2.45."
+        else "In 1992: ratio and kilobytes (cfrac's 2.45 is 2.455)."
     )
     return _grid(
         results,
@@ -809,10 +807,8 @@ def faults_table(results: Results) -> Sheet:
                 faults = [results.replacement_faults(name, *one, memory, page) for one in pairs]
                 base = results.replacement_faults(name, *BSD, memory, page)
                 cells = [
-                    FAILED if one is None and results.failure(name, *pair) else text
-                    for one, pair, text in zip(
-                        faults, pairs, (_faults_over(one, base) for one in faults), strict=True
-                    )
+                    _faults_over(one, base, results.failure(name, *pair))
+                    for one, pair in zip(faults, pairs, strict=True)
                 ]
                 rows.append([f"{name}, {short_bytes(memory)}, {at_page}", *cells])
                 where = {"memory_bytes": memory, "page_bytes": page}
@@ -834,7 +830,9 @@ def faults_table(results: Results) -> Sheet:
     )
 
 
-def _faults_over(faults: int | None, base: int | None) -> str:
+def _faults_over(faults: int | None, base: int | None, failure: str | None) -> str:
+    if faults is None and failure:
+        return "failed"
     text = count_cell(faults)
     if faults is None or base is None:
         return text
