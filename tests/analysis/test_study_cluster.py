@@ -16,7 +16,7 @@ from allotrope.statistics.verdicts import Verdict
 from allotrope.study.barriers.plan import OF_NO_PROGRAM, ORDERS, Extent
 from allotrope.study.barriers.report import limits as barriers_limits
 from allotrope.study.barriers.study import BarriersWork
-from allotrope.study.elsewhere import Shares
+from allotrope.study.elsewhere import Elsewhere, Shares
 from allotrope.study.places import LACKING, MACHINES
 from allotrope.study.store import Store
 from allotrope.study.zorn.answer import limits
@@ -215,8 +215,10 @@ def begun(tmp_path: Path) -> tuple[Store, Callable[[], Shares]]:
     store = Store(tmp_path / "out", "allotrope.nothing/1")
     store.begin({"quick": False, "machine": {}, MACHINES: {}}, resume=False)
 
+    where = Elsewhere("local:2", 0.05, None)
+
     def shares() -> Shares:
-        made = Shares(NothingWork(store, lambda _: None, NAMES, lambda: None), [], 0.05)
+        made = Shares(NothingWork(store, lambda _: None, NAMES, lambda: None), [], where)
         for host in ("alpha", "beta"):
             made.machines.meet(f"tcp://{host}", {"host": host, "kind": "Z80", "lacks": []})
         return made

@@ -3,11 +3,13 @@
 
 import functools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Sequence
 
 import click
 
 from ..features.cluster.machines import ANY_NOISE
+from ..features.cluster.shipment import files_below
 from ..statistics.replicates import LEAST_MACHINES
 from ..system.errors import UserError
 from .words import Function, Percent
@@ -15,11 +17,13 @@ from .words import Function, Percent
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """Where programs are measured, how much noise is borne there, on how many machines."""
+    """Where programs are measured, how much noise is borne there, on how many machines. ship: what
+    is shipped to them beside what the words name; None: nothing is."""
 
     address: str
     noise: float
     replicate: int
+    ship: Sequence[Path] | None
 
 
 class Noise(Percent):
@@ -54,6 +58,23 @@ OPTIONS: tuple[Option, ...] = (
         },
     ),
     (
+        "--ship",
+        {
+            "is_flag": True,
+            "help": "bring this allotrope, and the files that the commands name, to workers that "
+            "lack them, at the same paths",
+        },
+    ),
+    (
+        "--ship-with",
+        {
+            "type": click.Path(exists=True, path_type=Path),
+            "multiple": True,
+            "metavar": "PATH",
+            "help": "the same with this file, or all files below this folder; repeatable",
+        },
+    ),
+    (
         "--replicate",
         {
             "type": click.IntRange(min=LEAST_MACHINES),
@@ -72,7 +93,7 @@ def cluster_options(function: Function) -> Function:
 
 def cluster_options_but_replicate(function: Function) -> Function:
     """The same for what is measured on one machine each."""
-    return _with_choice(function, OPTIONS[:2])
+    return _with_choice(function, OPTIONS[:-1])
 
 
 def _with_choice(function: Function, options: Sequence[Option]) -> Function:
@@ -81,10 +102,12 @@ def _with_choice(function: Function, options: Sequence[Option]) -> Function:
         *arguments: Any,
         cluster: str | None,
         noise: float | None,
+        ship: bool,
+        ship_with: Sequence[Path],
         replicate: int | None = None,
         **others: Any,
     ) -> Any:
-        choice = _choice(cluster, noise, replicate)
+        choice = _choice(cluster, noise, ship, ship_with, replicate)
         return function(*arguments, cluster=choice, **others)
 
     for option, settings in reversed(options):
@@ -93,11 +116,24 @@ def _with_choice(function: Function, options: Sequence[Option]) -> Function:
 
 
 def _choice(
-    address: str | None, noise: float | None, replicate: int | None
+    address: str | None,
+    noise: float | None,
+    ship: bool,
+    ship_with: Sequence[Path],
+    replicate: int | None,
 ) -> ClusterChoice | None:
     if address is not None:
-        return ClusterChoice(address, NOISE if noise is None else noise, replicate or 1)
-    for option, given in (("--noise", noise), ("--replicate", replicate)):
-        if given is not None:
+        borne = NOISE if noise is None else noise
+        more = [file for path in ship_with for file in files_below(path)]
+        shipped = more if ship or ship_with else None
+        return ClusterChoice(address, borne, replicate or 1, shipped)
+    given = {
+        "--noise": noise is not None,
+        "--ship": ship,
+        "--ship-with": bool(ship_with),
+        "--replicate": replicate is not None,
+    }
+    for option, is_given in given.items():
+        if is_given:
             raise UserError(f"{option} needs --cluster")
     return None

@@ -609,7 +609,9 @@ def compare_suite(
     outputs = Outputs(files, [str(run.suite.file)], {"--state": str(run.state)})
     whole = True
     if cluster is not None:
-        document, whole = measure_on_cluster(run, cluster.address, resume, tell, cluster.noise)
+        document, whole = measure_on_cluster(
+            run, cluster.address, resume, tell, cluster.noise, cluster.ship
+        )
     else:
         measure_suite(run, resume, tell)
         document = suite_output.suite_document(run)

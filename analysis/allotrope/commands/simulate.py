@@ -30,6 +30,7 @@ from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..output.terminal import print_in_parts, terminal
 from ..output.units import format_whole_bytes
+from ..system.errors import UserError
 from .filter_options import filter_options, lines_option, window_options
 from .words import RESULTS, Group, Word, output_options
 
@@ -65,6 +66,11 @@ def common_options(command: Any) -> Any:
             metavar="ADDRESS|local:N",
             help="the same on the workers of this Dask scheduler, or of N processes here; --jobs "
             "then says how many parts there are",
+        ),
+        click.option(
+            "--ship",
+            is_flag=True,
+            help="bring the simulator to workers that lack it, at the same path",
         ),
         click.option(
             "--error-over",
@@ -193,8 +199,10 @@ def simulated(
 
 def run(kind: str, trace: str, options: dict[str, Any]) -> tuple[Document, str | None]:
     """Here, or on a cluster; there a terminal is shown what is left."""
-    cluster = options.pop("cluster")
+    cluster, ship = options.pop("cluster"), options.pop("ship")
     if cluster is None:
+        if ship:
+            raise UserError("--ship needs --cluster")
         return run_simulator(simulate_words(kind, trace, options))
     with terminal(stderr=True).status("looking for workers") as status:
         return simulate_on_cluster(
@@ -206,6 +214,7 @@ def run(kind: str, trace: str, options: dict[str, Any]) -> tuple[Document, str |
                 f"simulate {kind}: parts left: {left}; workers: {workers}",
                 spinner="dots",  # a spinner given anew is drawn at once
             ),
+            ship,
         )
 
 

@@ -97,7 +97,8 @@ def carry_out(
         if cluster is not None:
             if asked.report_only:
                 raise UserError("--report-only measures nothing; leave out --cluster")
-            asked = replace(asked, elsewhere=Elsewhere(cluster.address, cluster.noise))
+            where = Elsewhere(cluster.address, cluster.noise, cluster.ship)
+            asked = replace(asked, elsewhere=where)
         folder = Path(out) if out else frame.default_folder(study, asked.quick)
         measured = frame.measure(study, folder, asked, lambda line: click.echo(line, err=True))
         if measure_only:

@@ -16,6 +16,7 @@ from typing import Any, Mapping, Sequence
 
 from ..features.cluster.connection import PATIENCE_SECONDS
 from ..features.cluster.machines import Machines
+from ..features.cluster.shipment import Shipment, named_files, own_shipment
 from ..features.cluster.submission import (
     Announce,
     Result,
@@ -32,17 +33,19 @@ from .work import Share, Work
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The cluster, and how much noise is borne there."""
+    """The cluster, how much noise is borne there, and what is shipped beside what the programs
+    name; None: nothing is."""
 
     address: str
     noise: float
+    ship: Sequence[Path] | None
 
 
 def measure_elsewhere(
     work: Work[Any], words: Sequence[str], where: Elsewhere, announce: Announce
 ) -> None:
     """Measures what is not in the work's store. words: of the command, but for the programs."""
-    shares = Shares(work, words, where.noise)
+    shares = Shares(work, words, where)
     for name, why in shares.failures.items():
         announce(f"{name}: {why}")
     done = len(shares.shares) - len(shares.failures) - len(shares.missing())
@@ -58,10 +61,11 @@ class Shares(Tasks):
     scratch = "--out"
     returned = ("study.json", "steps/*/*.json")
 
-    def __init__(self, work: Work[Any], words: Sequence[str], noise: float) -> None:
-        super().__init__(Machines(noise, replicate=1))
+    def __init__(self, work: Work[Any], words: Sequence[str], where: Elsewhere) -> None:
+        shares = work.shares()
+        super().__init__(Machines(where.noise, replicate=1), _shipment(shares, words, where.ship))
         self.store, self.words = work.store, words
-        self.shares: dict[str, Share[Any]] = {share.name: share for share in work.shares()}
+        self.shares: dict[str, Share[Any]] = {share.name: share for share in shares}
         self.failures = {name: one.missing for name, one in self.shares.items() if one.missing}
         self.due = [name for name, share in self.shares.items() if not self._is_done(share)]
         # Also of machines that are gone when a study is resumed.
@@ -131,6 +135,15 @@ class Shares(Tasks):
     def goes_on(self) -> str:
         kept = len(self.due) < len(self.shares)
         return f"; --resume --out {self.store.folder} continues" if kept else ""
+
+
+def _shipment(
+    shares: Sequence[Share[Any]], words: Sequence[str], more: Sequence[Path] | None
+) -> Shipment | None:
+    if more is None:
+        return None
+    texts = [text for share in shares for text in share.needs]
+    return own_shipment([*named_files([*words, *texts]), *more])
 
 
 def _names(share: Share[Any]) -> list[str]:

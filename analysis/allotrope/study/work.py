@@ -37,12 +37,13 @@ Planned = TypeVar("Planned", bound=Steppable)  # a step with what it needs to be
 class Share(Generic[Planned]):
     """What one machine must measure alone, since it is compared with each other: programs with all
     their steps. `missing`: why these cannot be had here. `more`: what there is of no program, in
-    words."""
+    words. `needs`: words in which the files are named that they need."""
 
     programs: Sequence[str]
     planned: Sequence[Planned]
     missing: str | None = None
     more: Sequence[str] = ()
+    needs: Sequence[str] = ()
 
     @property
     def name(self) -> str:

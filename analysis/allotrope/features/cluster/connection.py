@@ -35,9 +35,10 @@ def dask() -> Any:
         raise UserError(
             f"--cluster needs Dask, which is not there; install the Debian package {PACKAGE}"
         ) from None
-    from . import worker
+    from . import delivery, worker
 
-    cloudpickle.register_pickle_by_value(worker)
+    for module in (delivery, worker):
+        cloudpickle.register_pickle_by_value(module)
     # What goes wrong is told by us, once. Dask's loggers have levels of their own, and not all of
     # them have its name.
     logging.disable(logging.ERROR)

@@ -33,6 +33,7 @@ from .connection import (
     grace_of,
     scheduler_address,
 )
+from .shipment import Shipment
 
 MOST_PARTS = 256  # of the simulator's --jobs
 
@@ -46,10 +47,11 @@ def simulate_on_cluster(
     trace: str,
     options: Mapping[str, Any],
     show: Show,
+    ship: bool = False,
     patience: float = PATIENCE_SECONDS,
 ) -> tuple[Document, str | None]:
     """As run_simulator(): the same result and warning. The `jobs` of the options are the parts; by
-    default each processor of a worker has one."""
+    default each processor of a worker has one. ship: the simulator to workers that lack it."""
     path = str(Path(trace).absolute())
     if trace == "-" or stat.S_ISFIFO(_mode_of(path)):
         raise UserError("--cluster: workers read a trace in a file, no standard input or pipe")
@@ -62,7 +64,9 @@ def simulate_on_cluster(
             words = simulate_words(word, trace, {**options, "jobs": jobs})
             asked = question(words, path)
             grace = grace_of(address, patience)
-            answers = Submission(client, asked, jobs, show, grace).simulate_all()
+            shipment = Shipment([PLACES.simulator]) if ship else None
+            submission = Submission(client, asked, jobs, show, grace, shipment)
+            answers = submission.simulate_all()
     except (SchedulerLost, dask().comm.CommClosedError):
         raise UserError(f"--cluster: the scheduler at {address} was lost; no result") from None
     return _joined(words, answers)
@@ -103,13 +107,20 @@ class Submission:
     """The parts, and what one scheduler is asked."""
 
     def __init__(
-        self, client: Any, asked: Mapping[str, Any], jobs: int, show: Show, grace: float
+        self,
+        client: Any,
+        asked: Mapping[str, Any],
+        jobs: int,
+        show: Show,
+        grace: float,
+        shipment: Shipment | None = None,
     ) -> None:
         self.client = client
         self.asked = asked  # question()
         self.jobs = jobs
         self.show = show
         self.grace = grace  # to a cluster without a worker
+        self.shipment = shipment
         self.under_way: dict[Any, int] = {}
         self.answers: dict[int, Answer] = {}
         self.met: set[str] = set()  # addresses of workers that are like the client
@@ -136,6 +147,8 @@ class Submission:
             raise SchedulerLost
         workers = self.client.scheduler_info()["workers"]
         if new := [address for address in workers if address not in self.met]:
+            if self.shipment:
+                self.shipment.deliver(self.client, new)
             self.met |= ask_new(self.client, new, worker.see, self.asked).keys()
         left = self.jobs - len(self.answers)
         if workers:

@@ -37,6 +37,7 @@ from .connection import (
     scheduler_address,
 )
 from .machines import Machine, Machines, itself_command
+from .shipment import Shipment, package
 
 # How a comparison on the worker ends when its document is whole: all went well, or an allocator or
 # the program failed, which is a result too.
@@ -53,8 +54,8 @@ class Tasks(ABC):
     scratch: str  # the command's option for a file or folder of its own on the worker
     returned: Sequence[str] = ()  # which files of that folder the client wants: glob patterns
 
-    def __init__(self, machines: Machines) -> None:
-        self.machines = machines
+    def __init__(self, machines: Machines, shipment: Shipment | None = None) -> None:
+        self.machines, self.shipment = machines, shipment
         self.failures: dict[str, str] = {}  # by name: why it was given up
 
     @abstractmethod
@@ -115,8 +116,7 @@ def ended_badly(result: Result, good: Sequence[int] = MEASURED) -> str | None:
 
 def installed_files() -> list[str]:
     """Those that every task depends on."""
-    parts = [os.path.dirname(sys.modules["allotrope"].__file__ or ""), str(PLACES.launcher)]
-    return [*parts, str(PLACES.library), sys.executable]
+    return [str(one) for one in (package(), PLACES.launcher, PLACES.library, sys.executable)]
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,8 @@ class Submission:
         new = [address for address in workers if address not in self.present]
         if not new:
             return
+        if self.tasks.shipment:
+            self.tasks.shipment.deliver(self.client, new, self.announce)
         doctor = [sys.executable, "-I", sys.argv[0], "doctor", "--json"]
         asked = ask_new(self.client, new, worker.introduce, self.expected, doctor, environment())
         for address, one in asked.items():

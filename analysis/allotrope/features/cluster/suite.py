@@ -6,13 +6,14 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ...system.machine import machine_facts
-from ..suite.measure import SuiteRun, begin_state, save_state
+from ..suite.measure import Program, SuiteRun, begin_state, folders_of, save_state
 from ..suite.output import assemble
 from .connection import PATIENCE_SECONDS, dask
 from .machines import Machines
+from .shipment import Shipment, named_files, own_shipment
 from .submission import Announce, Result, Tasks, ended_badly, installed_files, measure_tasks
 
 STATE_SCHEMA = "allotrope.suite-steps/2"
@@ -24,8 +25,10 @@ class Steps(Tasks):
 
     scratch = "--state"
 
-    def __init__(self, run: SuiteRun, machines: Machines, resume: bool) -> None:
-        super().__init__(machines)
+    def __init__(
+        self, run: SuiteRun, machines: Machines, resume: bool, shipment: Shipment | None = None
+    ) -> None:
+        super().__init__(machines, shipment)
         saved = (begin_state(run, STATE_SCHEMA, resume) or {"programs": {}})["programs"]
         self.run = run
         self.names = [program.name for program in run.suite.programs]
@@ -103,6 +106,25 @@ class Steps(Tasks):
         return found
 
 
+def _files(run: SuiteRun) -> Iterator[Path]:
+    """The suite's own, and those that it or an allocator's name says."""
+    yield run.suite.file.resolve()
+    folders = folders_of(run.suite.file)
+    for program in run.suite.programs:
+        for text in _texts(program):
+            for name, value in folders.items():
+                text = text.replace(f"${name}/", f"{value}/").replace(f"${{{name}}}/", f"{value}/")
+            yield from named_files([text])
+    for one in run.settings.allocators:
+        yield from named_files([str(one.library or "")])
+
+
+def _texts(program: Program) -> Iterator[str]:
+    yield from program.command
+    yield from program.environment.values()
+    yield from filter(None, (program.input, program.setup, program.prepare, program.check))
+
+
 def failed_entry(name: str, reason: str) -> Entry:
     return {
         "name": name,
@@ -119,12 +141,14 @@ def measure_on_cluster(
     resume: bool,
     announce: Announce,
     noise: float,
+    ship: Sequence[Path] | None = None,
     patience: float = PATIENCE_SECONDS,
 ) -> tuple[dict[str, Any], bool]:
     """The suite's document, and whether all programs are in it. The state file is the caller's to
-    remove."""
+    remove. ship: what is shipped beside what the suite names; None: nothing is."""
     dask()
-    steps = Steps(run, Machines(noise, run.settings.replicate), resume)
+    shipment = None if ship is None else own_shipment([*_files(run), *ship])
+    steps = Steps(run, Machines(noise, run.settings.replicate), resume, shipment)
     try:
         measure_tasks(steps, address, announce, patience)
     except KeyboardInterrupt:

@@ -180,13 +180,13 @@ def _read_program(file: Path, entry: dict[str, Any], common: Mapping[str, str]) 
     return Program(**entry | {"command": command, "environment": environment})
 
 
-def _folders(file: Path) -> dict[str, str]:
+def folders_of(file: Path) -> dict[str, str]:
     """What scripts find in their environment and words may name."""
     return {"SUITE": str(file.resolve().parent), "BUILD": str(PLACES.launcher.resolve().parent)}
 
 
 def _expand(file: Path, word: str) -> str:
-    for name, value in _folders(file).items():
+    for name, value in folders_of(file).items():
         word = word.replace(f"${name}", value)
     return word
 
@@ -238,7 +238,7 @@ class SuiteRun:
             timeout=program.timeout_seconds or self.settings.timeout,
             check=program.check,
             directory=folder,
-            environment=home | _folders(self.suite.file) | dict(program.environment),
+            environment=home | folders_of(self.suite.file) | dict(program.environment),
             unset=[name for name in os.environ if not is_inherited(name)],
             server=program.server,
         )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The study of 1993 as the frame carries it out (study/frame.py)."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ...system import allocators
 from ..frame import Asked, Opener
@@ -12,7 +13,19 @@ from ..work import Announce, Share, Work
 from . import measure
 from .measure import Result
 from .measurements import as_text, enter
-from .plan import OF_NO_PROGRAM, Extent, Planned, Workload, check_programs, repeated_orders, steps
+from .plan import (
+    LOOPS,
+    OF_NO_PROGRAM,
+    Extent,
+    Planned,
+    Workload,
+    check_programs,
+    loop,
+    program,
+    repeated_orders,
+    sources,
+    steps,
+)
 from .report import report_from
 from .results import Results
 
@@ -60,11 +73,19 @@ class BarriersWork(Work[Planned]):
         first, *others = self.extent.together()
         alone, *more = (self._share(group) for group in (first, *others))
         of_none = [planned for planned in self.known_steps() if planned.workload is None]
-        return [Share(alone.programs, [*of_none, *alone.planned], more=[OF_NO_PROGRAM]), *more]
+        with_it = replace(alone, planned=[*of_none, *alone.planned], more=[OF_NO_PROGRAM])
+        return [with_it, *more]
 
     def _share(self, group: Sequence[Workload]) -> Share[Planned]:
         own = [planned for planned in self.known_steps() if planned.workload in group]
-        return Share([one.name for one in group], own)
+        sources_of_all = [sources() / source for one in group for source in one.sources]
+        needs = [str(file) for file in (*self._programs(), *sources_of_all)]
+        return Share([one.name for one in group], own, needs=needs)
+
+    def _programs(self) -> Iterator[Path]:
+        for order in self.orders:
+            yield from (program(barrier, order) for barrier in self.extent.barriers())
+            yield from (loop(one, order) for one in LOOPS)
 
     def prepare(self, folder: Path) -> list[Planned]:
         if said := repeated_orders(self.extent.rounds, len(self.orders)):

@@ -26,10 +26,13 @@ class Form:
     stdin: str | None = None
     large: Sequence[str] = ()
 
+    def words(self) -> list[str]:
+        """In which the files are named that it needs."""
+        return [*self.command, *self.traced, *self.large, self.stdin or ""]
+
     def missing(self) -> str | None:
         """A file that the form needs and that is not there."""
-        words = [self.command[0], *self.command[1:], *self.traced, self.stdin or ""]
-        paths = [word for word in words if word.startswith("/") and word != "/dev/null"]
+        paths = [word for word in self.words() if word.startswith("/") and word != "/dev/null"]
         return next((path for path in paths if not Path(path).exists()), None)
 
 
@@ -47,6 +50,9 @@ class Program:
         """The form itself, or the one that stands for it: see study.toml."""
         candidates = FORMS[FORMS.index(wanted) :: -1]
         return next(name for name in candidates if name in self.forms)
+
+    def words(self) -> list[str]:
+        return [word for form in self.forms.values() for word in form.words()]
 
 
 def _read(described: dict[str, Any]) -> Program:

@@ -26,7 +26,7 @@ from .plan import (
     probe_step,
     steps,
 )
-from .programs import Program, read_programs
+from .programs import SETUP, Program, read_programs
 from .report import report_from
 from .results import Results
 
@@ -127,6 +127,7 @@ class ZornWork(Work[Planned]):
                 [probe_step(one, form) for form in one.forms]
                 + [planned for planned in known if planned.program.name == one.name],
                 one.missing,
+                needs=[str(SETUP), str(SETUP.with_name("study.toml")), *one.words()],
             )
             for one in self.programs
         ]
