@@ -4,7 +4,7 @@
 
     tests/measure/drop_in.py TOPIC [ROUNDS]
 
-TOPIC: pages, start-up, freed, limit, routing, distant, live-set, programs, or all.
+TOPIC: pages, freed, limit, routing, distant, live-set, programs, or all.
 ALLOTROPE_TEST_ALLOCATORS="bsd bsd:classic" chooses among ours. Rounds are interleaved and the order
 rotates, so that drift of the machine hits all alike; figures are medians, ratios the medians of the
 ratios round by round.
@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -95,47 +94,6 @@ def pages(_: int) -> None:
     for under in [GLIBC, *OURS, *PEERS]:
         found = private_dirty_pages(under)
         print(f"| {under} | {found:.0f} | {found - base:+.0f} |")
-
-
-def child_seconds(under: Under, command: list[str]) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    checked(under, command)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def empty_library(directory: str) -> Under:
-    """What preloading costs when the library does nothing."""
-    library = Path(directory) / "empty.so"
-    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-o", str(library), "-"]
-    subprocess.run(command, input="int allotrope_empty;", text=True, check=True)
-    return Under("an empty library", library)
-
-
-def copy_of_sources(directory: str) -> Path:
-    """A tree in which configure has not been run."""
-    sources = Path(directory) / "sources"
-    built = shutil.ignore_patterns(".git", ".libs", ".deps", "*.o", "*.lo", "*.la", "config.status")
-    shutil.copytree(SOURCE, sources, ignore=built)
-    return sources
-
-
-def start_up(rounds: int) -> None:
-    """This project's own configure: some thousand short processes."""
-    with tempfile.TemporaryDirectory() as directory:
-        unders = [GLIBC, empty_library(directory), *OURS, *PEERS]
-        configure = copy_of_sources(directory) / "configure"
-
-        def measure(under: Under) -> float:
-            with tempfile.TemporaryDirectory(dir=directory) as build:
-                script = f"cd {build} && {configure} -q > log 2>&1"
-                return child_seconds(under, ["/bin/sh", "-c", script])
-
-        found = interleaved(unders, rounds, measure)
-    print("| allocator | CPU seconds | to glibc |\n|---|--:|--:|")
-    for under in unders:
-        against = ratio(found[under], found[GLIBC])
-        print(f"| {under} | {statistics.median(found[under]):.2f} | {against:.3f} |")
 
 
 def freed(_: int) -> None:
@@ -294,7 +252,6 @@ def programs(rounds: int) -> None:
 
 TOPICS: dict[str, Callable[[int], None]] = {
     "pages": pages,
-    "start-up": start_up,
     "freed": freed,
     "limit": limit,
     "routing": routing,

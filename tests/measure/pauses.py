@@ -9,9 +9,9 @@ load of N seconds (180). Specs are of `gc`; by default a stopped world, generati
 with cycles, each with frees ignored, and the last with frees that count. Rounds take turns; figures
 are medians of the rounds, maxima are of all.
 
-A stop is all that a program sees of a collection, but for slices, in which the thread that allocates
-marks. The 99th percentile is the upper end of its bucket, a power of two. `mmu` is the least share
-of any 10 ms in which the world ran (ALLOTROPE_STATS: gc_stopped).
+A stop is all that a program sees of a collection, but for slices, in which the thread that
+allocates marks. The 99th percentile is the upper end of its bucket, a power of two. `mmu` is the
+least share of any 10 ms in which the world ran (ALLOTROPE_STATS: gc_stopped).
 """
 
 import argparse

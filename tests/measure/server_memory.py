@@ -7,8 +7,9 @@ blocks and the peers that are installed, all at the same time.
 Each server keeps a store of documents of 20 bytes to 60 KB, most of them small. A request adds 100
 and drops the oldest beyond what the hour of the day keeps, which goes from 1,000 to 60,000 and back
 in ten minutes (PHASES); so do the requests a second. All servers of a kind get the same requests,
-drawn from one seed, at the same moments. VmRSS is read each second; what is printed are its average
-over the run, its maximum and what it is in the last, quiet phase, in MB, and the average to glibc's.
+drawn from one seed, at the same moments. VmRSS is read each second; what is printed are its
+average over the run, its maximum and what it is in the last, quiet phase, in MB, and the average
+to glibc's.
 
 No times are measured, so other light work on the machine does no harm, as long as no request is
 late by more than a phase: the latest is printed.
@@ -249,7 +250,9 @@ def run(servers: list[Server], minutes: float) -> None:
 
 
 def show(servers: list[Server]) -> None:
-    print("| server | allocator | average MB | to glibc's | maximum | in the last phase | late, s |")
+    print(
+        "| server | allocator | average MB | to glibc's | maximum | in the last phase | late, s |"
+    )
     print("|---|---|--:|--:|--:|--:|--:|")
     average = {(one.kind, one.spec): sum(one.resident_mb) / len(one.resident_mb) for one in servers}
     for one in servers:

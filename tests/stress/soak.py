@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Servers that live on collections for a long time, side by side: none fails, none grows.
+"""Servers under load for a long time, side by side: none fails, none grows, none is reported.
 
-    /usr/bin/python3 tests/stress/soak.py [MINUTES]      (20; run in the build directory)
+    /usr/bin/python3 tests/stress/soak.py [MINUTES] [-a SPEC]...    (20; run in the build directory)
 
-redis under load, a node server and a python3 server, each under gc:free=ignore, so that whatever
-their C code frees comes back by collection alone. Each minute the resident size of every server is
-printed. A server fails when it ends, when an answer is wrong, or when its resident size in the
-second half is more than half as large again as it was at most in the first: by then every policy of
-pacing has reached its bound, and what grows on is lost memory.
+redis under load, a node server and a python3 server, each under every SPEC; by default
+gc:free=ignore, so that whatever their C code frees comes back by collection alone. Each minute the
+resident size of every server is printed. A server fails when it ends, when an answer is wrong, when
+the library says something of it before it is asked to end, or when its resident size in the second
+half is more than half as large again as it was at most in the first: by then every policy of pacing
+has reached its bound, and what grows on is lost memory.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -26,7 +28,7 @@ from typing import Callable
 
 BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
-SPEC = "gc:free=ignore"
+DEFAULT = ["gc:free=ignore"]
 
 NODE = """
 const zlib = require('zlib');
@@ -67,9 +69,11 @@ def free_port() -> int:
 @dataclass
 class Server:
     name: str
+    spec: str
     command: list[str]
     port: int
     statistics: Path
+    said: Path  # standard error
     load: Callable[["Server"], None]
     process: "subprocess.Popen[bytes] | None" = None
     requests: int = 0
@@ -82,10 +86,11 @@ class Server:
             env=os.environ
             | {
                 "LD_PRELOAD": str(LIBRARY),
-                "ALLOTROPE": SPEC,
+                "ALLOTROPE": self.spec,
                 "ALLOTROPE_STATS": str(self.statistics),
             },
             stdout=subprocess.DEVNULL,
+            stderr=self.said.open("wb"),
             cwd=self.statistics.parent,
             # A shell's background job ignores it, and so would the server that is to end by it.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -109,6 +114,11 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         kilobytes = status.split("VmRSS:")[1].split()[0]
         self.resident_mb.append(int(kilobytes) / 1000)
+
+    def reports(self) -> list[str]:
+        """What the library has said of it."""
+        lines = self.said.read_text(errors="replace").splitlines()
+        return [line for line in lines if line.startswith("allotrope")]
 
     def has_grown(self) -> bool:
         half = len(self.resident_mb) // 2
@@ -146,7 +156,11 @@ def keep_busy(server: Server, until: float) -> None:
         time.sleep(0.005)
 
 
-def servers(folder: Path) -> list[Server]:
+def servers(folder: Path, specs: list[str]) -> list[Server]:
+    return [one for number, spec in enumerate(specs) for one in servers_of(folder, spec, number)]
+
+
+def servers_of(folder: Path, spec: str, number: int) -> list[Server]:
     ports = [free_port() for _ in range(3)]
     redis = ["redis-server", "--port", str(ports[0]), "--save", "", "--bind", "127.0.0.1"]
     commands = {
@@ -154,31 +168,36 @@ def servers(folder: Path) -> list[Server]:
         "node": (["node", "-e", NODE, str(ports[1])], load_http),
         "python3": (["/usr/bin/python3", "-c", PYTHON, str(ports[2])], load_http),
     }
+
+    def file(name: str, ending: str) -> Path:
+        return folder / f"{name}-{number}.{ending}"
+
     return [
-        Server(name, command, port, folder / f"{name}.json", load)
+        Server(name, spec, command, port, file(name, "json"), file(name, "said"), load)
         for (name, (command, load)), port in zip(commands.items(), ports)
     ]
 
 
 def report(server: Server) -> None:
-    text = f"{server.name}: {server.requests} requests"
+    text = f"{server.name} under {server.spec}: {server.requests} requests"
     if server.resident_mb:
         text += (
             f", {server.resident_mb[-1]:.0f} MB at the end, {max(server.resident_mb):.0f} at most"
         )
     if server.statistics.exists():
         figures = json.loads(server.statistics.read_text())
-        given_up = sum(figures["gc_given_up"].values())
-        text += (
-            f"; {figures['gc']['collections']} collections, {given_up} given up, longest pause"
-            f" {figures['gc']['longest_pause_ns'] / 1e6:.0f} ms"
-        )
+        if "gc" in figures:
+            given_up = sum(figures["gc_given_up"].values())
+            text += (
+                f"; {figures['gc']['collections']} collections, {given_up} given up, longest pause"
+                f" {figures['gc']['longest_pause_ns'] / 1e6:.0f} ms"
+            )
     print(text + "".join(f"; FAULT: {fault}" for fault in server.faults), flush=True)
 
 
-def soak(minutes: float) -> bool:
+def soak(minutes: float, specs: list[str]) -> bool:
     with tempfile.TemporaryDirectory() as folder:
-        everyone = servers(Path(folder))
+        everyone = servers(Path(folder), specs)
         for server in everyone:
             server.start()
         try:
@@ -196,6 +215,8 @@ def soak(minutes: float) -> bool:
                 print(f"{sizes}  requests {[one.requests for one in everyone]}", flush=True)
             for thread in threads:
                 thread.join()
+            for server in everyone:
+                server.faults += server.reports()
         finally:
             for server in everyone:
                 if server.process and server.process.poll() is None:
@@ -213,10 +234,11 @@ def soak(minutes: float) -> bool:
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    if len(words) > 1 or (words and not words[0].replace(".", "", 1).isdigit()):
-        sys.exit(f"soak.py: '{' '.join(words)}': give a number of minutes")
-    sys.exit(0 if soak(float(words[0]) if words else 20) else 1)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("minutes", type=float, nargs="?", default=20.0)
+    parser.add_argument("-a", "--allocator", action="append", metavar="SPEC")
+    asked = parser.parse_args()
+    sys.exit(0 if soak(asked.minutes, asked.allocator or DEFAULT) else 1)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,13 @@ def zorn(
     from ..study.frame import Asked
     from ..study.zorn.study import STUDY
 
-    more = {"programs": str(Path(table).resolve()) if table else None, "given": given}
+    held = tuple(map(_with_whole_path, given))
+    more = {"programs": str(Path(table).resolve()) if table else None, "given": held}
     asked = Asked(quick, rounds, only, resume, report_only, more)
     carry_out(context, STUDY, asked, out, source, cluster, measure_only)
+
+
+def _with_whole_path(given: str) -> str:
+    """By which another machine finds it, too. What is no NAME=DIR is told later."""
+    name, _, folder = given.partition("=")
+    return f"{name}={Path(folder).resolve()}" if folder else given

@@ -16,7 +16,7 @@ from typing import Any, Mapping, Sequence
 
 from ..features.cluster.connection import PATIENCE_SECONDS
 from ..features.cluster.machines import Machines
-from ..features.cluster.shipment import Shipment, named_files, own_shipment
+from ..features.cluster.shipment import Shipment, files_below, named_paths, own_shipment
 from ..features.cluster.submission import (
     Announce,
     Result,
@@ -143,7 +143,8 @@ def _shipment(
     if more is None:
         return None
     texts = [text for share in shares for text in share.needs]
-    return own_shipment([*named_files([*words, *texts]), *more])
+    named = [file for path in named_paths([*words, *texts]) for file in files_below(path)]
+    return own_shipment([*named, *more])
 
 
 def _names(share: Share[Any]) -> list[str]:

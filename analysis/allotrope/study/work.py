@@ -37,7 +37,7 @@ Planned = TypeVar("Planned", bound=Steppable)  # a step with what it needs to be
 class Share(Generic[Planned]):
     """What one machine must measure alone, since it is compared with each other: programs with all
     their steps. `missing`: why these cannot be had here. `more`: what there is of no program, in
-    words. `needs`: words in which the files are named that they need."""
+    words. `needs`: words in which the files and folders are named that they need."""
 
     programs: Sequence[str]
     planned: Sequence[Planned]

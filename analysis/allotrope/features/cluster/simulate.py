@@ -33,7 +33,7 @@ from .connection import (
     grace_of,
     scheduler_address,
 )
-from .shipment import Shipment
+from .shipment import Shipment, own_files
 
 MOST_PARTS = 256  # of the simulator's --jobs
 
@@ -64,7 +64,8 @@ def simulate_on_cluster(
             words = simulate_words(word, trace, {**options, "jobs": jobs})
             asked = question(words, path)
             grace = grace_of(address, patience)
-            shipment = Shipment([PLACES.simulator]) if ship else None
+            files = [file for file in own_files() if file == PLACES.simulator]
+            shipment = Shipment(files) if ship else None
             submission = Submission(client, asked, jobs, show, grace, shipment)
             answers = submission.simulate_all()
     except (SchedulerLost, dask().comm.CommClosedError):
@@ -121,6 +122,7 @@ class Submission:
         self.show = show
         self.grace = grace  # to a cluster without a worker
         self.shipment = shipment
+        self.came_early: set[int] = set()  # parts that a worker had before it was shipped to
         self.under_way: dict[Any, int] = {}
         self.answers: dict[int, Answer] = {}
         self.met: set[str] = set()  # addresses of workers that are like the client
@@ -194,6 +196,12 @@ class Submission:
             lost = type(error).__name__ == "KilledWorker"
             why = "every worker that simulated it was lost" if lost else f"{error!r}"
             raise UserError(f"--cluster: part {part} of {self.jobs}: {why}") from None
+        if result["unlike"] and self.shipment and part not in self.came_early:
+            self.came_early.add(part)
+            del self.under_way[future]
+            self.meet()
+            self.submit(part)
+            return
         if result["unlike"]:
             raise UserError(f"--cluster: a worker on {result['host']}: {result['unlike'][0]}")
         answer = answer_of(result)

@@ -152,7 +152,8 @@ class Submission:
     def measure_all(self) -> None:
         """Every program that is missing. Raises SchedulerLost, and UserError where workers are not
         like the client, or none may measure."""
-        self.expected = worker.fingerprints(self.tasks.depends_on())
+        shipped = self.tasks.shipment.paths() if self.tasks.shipment else []
+        self.expected = worker.fingerprints([*self.tasks.depends_on(), *shipped])
         self.present: list[str] = []  # addresses of workers that have introduced themselves
         try:
             while self.tasks.missing():

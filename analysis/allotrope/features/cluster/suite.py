@@ -3,6 +3,7 @@
 the suite's document the result. An entry is kept once for each program and machine."""
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,7 +14,7 @@ from ..suite.measure import Program, SuiteRun, begin_state, folders_of, save_sta
 from ..suite.output import assemble
 from .connection import PATIENCE_SECONDS, dask
 from .machines import Machines
-from .shipment import Shipment, named_files, own_shipment
+from .shipment import Shipment, named_paths, own_shipment
 from .submission import Announce, Result, Tasks, ended_badly, installed_files, measure_tasks
 
 STATE_SCHEMA = "allotrope.suite-steps/2"
@@ -106,23 +107,34 @@ class Steps(Tasks):
         return found
 
 
-def _files(run: SuiteRun) -> Iterator[Path]:
-    """The suite's own, and those that it or an allocator's name says."""
+def _files(run: SuiteRun, announce: Announce) -> Iterator[Path]:
+    """The suite's own, and those that its programs or the allocators name. Folders are told: what
+    of them is needed is not known."""
     yield run.suite.file.resolve()
+    yield from named_paths(str(one.library or "") for one in run.settings.allocators)
     folders = folders_of(run.suite.file)
+    told: set[Path] = set()
     for program in run.suite.programs:
-        for text in _texts(program):
-            for name, value in folders.items():
-                text = text.replace(f"${name}/", f"{value}/").replace(f"${{{name}}}/", f"{value}/")
-            yield from named_files([text])
-    for one in run.settings.allocators:
-        yield from named_files([str(one.library or "")])
+        for path in named_paths(_expand(text, folders) for text in _texts(program)):
+            if not path.is_dir():
+                yield path
+            elif path not in told:
+                told.add(path)
+                announce(f"not shipped: {path}, which {program.name} names; --ship-with brings it")
 
 
 def _texts(program: Program) -> Iterator[str]:
     yield from program.command
     yield from program.environment.values()
     yield from filter(None, (program.input, program.setup, program.prepare, program.check))
+
+
+def _expand(text: str, folders: Mapping[str, str]) -> str:
+    """As a shell does, also where the name is quoted by itself."""
+    for name, folder in folders.items():
+        variable = rf"\$(?:{name}(?!\w)|{{{name}}})"
+        text = re.sub(rf'"{variable}"|{variable}', folder.replace("\\", r"\\"), text)
+    return text
 
 
 def failed_entry(name: str, reason: str) -> Entry:
@@ -147,7 +159,7 @@ def measure_on_cluster(
     """The suite's document, and whether all programs are in it. The state file is the caller's to
     remove. ship: what is shipped beside what the suite names; None: nothing is."""
     dask()
-    shipment = None if ship is None else own_shipment([*_files(run), *ship])
+    shipment = None if ship is None else own_shipment([*_files(run, announce), *ship])
     steps = Steps(run, Machines(noise, run.settings.replicate), resume, shipment)
     try:
         measure_tasks(steps, address, announce, patience)

@@ -13,6 +13,8 @@ from ...system.places import PLACES
 
 FORMS = ("optimised", "unoptimised", "collected")
 SETUP = Path(__file__).resolve().parents[4] / "bench_programs" / "setup.py"
+# What every program of ours needs beside what it names: today/ has what scripts there start.
+OWN_FILES = [str(SETUP.with_name(name)) for name in ("setup.py", "study.toml", "today")]
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Form:
     large: Sequence[str] = ()
 
     def words(self) -> list[str]:
-        """In which the files are named that it needs."""
+        """In which the files are named that it is run with."""
         return [*self.command, *self.traced, *self.large, self.stdin or ""]
 
     def missing(self) -> str | None:
@@ -52,7 +54,9 @@ class Program:
         return next(name for name in candidates if name in self.forms)
 
     def words(self) -> list[str]:
-        return [word for form in self.forms.values() for word in form.words()]
+        """In which the files and folders are named that it needs."""
+        forms = self.forms.values()
+        return [word for form in forms for word in (*form.words(), *form.environment.values())]
 
 
 def _read(described: dict[str, Any]) -> Program:

@@ -16,6 +16,7 @@ from . import measure
 from .measure import Result, Workshop
 from .measurements import as_text
 from .plan import (
+    ALL,
     CLASSIC,
     COLLECTORS,
     LIBGC,
@@ -26,7 +27,7 @@ from .plan import (
     probe_step,
     steps,
 )
-from .programs import SETUP, Program, read_programs
+from .programs import OWN_FILES, Program, read_programs
 from .report import report_from
 from .results import Results
 
@@ -121,13 +122,15 @@ class ZornWork(Work[Planned]):
     def shares(self) -> list[Share[Planned]]:
         """Each program by itself, with its probes."""
         known = self.known_steps()
+        chosen = [choose(spec) for spec in ALL]
+        libraries = [str(one.library) for one in chosen if one and one.library]
         return [
             Share(
                 [one.name],
                 [probe_step(one, form) for form in one.forms]
                 + [planned for planned in known if planned.program.name == one.name],
                 one.missing,
-                needs=[str(SETUP), str(SETUP.with_name("study.toml")), *one.words()],
+                needs=[*OWN_FILES, *libraries, *one.words()],
             )
             for one in self.programs
         ]
