@@ -7,6 +7,7 @@
 #include "alloc/blocks/blocks.h"
 #include "gc/cycle/verify.h"
 #include "gc/mark/mark.h"
+#include "gc/world/recorder.h"
 #include "vm/area.h"
 #include "vm/clock.h"
 #include "vm/granule_map.h"
@@ -28,6 +29,7 @@ static struct {
 
 void generations_init(enum dirty_provider provider, bool verify)
 {
+    dirty_open_by(recorder_userfaultfd);
     generations.on = dirty_open(provider) == DIRTY_ASYNC && mark_init_minor();
     if (generations.on && verify)
         verify_init();

@@ -8,6 +8,8 @@
  */
 #include "gc/world/recorder.h"
 
+#include <errno.h>
+
 #include "vm/private_memory.h"
 
 DOORBELLS_DEFINE;
@@ -28,6 +30,11 @@ bool recorder_refresh_ranges(void)
 {
     range_count = ranges ? doorbell_recorder_ranges(ranges, MOST_RANGES) : 0;
     return range_count <= MOST_RANGES;
+}
+
+long recorder_userfaultfd(long flags)
+{
+    return doorbell_recorder_ranges(NULL, 0) == 0 ? -ENOSYS : doorbell_userfaultfd((uint64_t)flags);
 }
 
 const uint64_t (*recorder_ranges(size_t *count))[2]

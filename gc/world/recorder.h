@@ -19,6 +19,10 @@ bool recorder_init(void);
  * stopped. False: they are more than can be noted. */
 bool recorder_refresh_ranges(void);
 
+/* userfaultfd, where the system call is refused because the recorder does not know it. Returns a
+ * descriptor, or an error as the kernel has it. */
+long recorder_userfaultfd(long flags);
+
 /* The recorder's ranges, in order of address, until the next look. */
 const uint64_t (*recorder_ranges(size_t *count))[2];
 

@@ -191,6 +191,9 @@ class World(Printed):
     def references(self, name: str, form: str, spec: str) -> int | None:
         return 10**6
 
+    def marked(self, name: str, form: str, spec: str) -> int | None:
+        return 500_000 if spec == GENERATIONS else 10**6
+
     def miss_rate(
         self, name: str, form: str, spec: str, size: int, block: int = 32, ways: int = 1
     ) -> float | None:
@@ -498,6 +501,18 @@ def test_generations_are_judged_on_the_collector_that_has_them(
     claim = verdict_in(world, "11")
     assert claim.verdict == verdict and "gc:free=ignore,generations=2" in claim.rule
     assert "gc:classic, has no generations" in claim.rule
+
+
+@pytest.mark.parametrize("marked", [1_005_000, 995_000, None])
+def test_generations_that_mark_nothing_else_are_not_measured(
+    marked: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A heap that is smaller than the room of the young has full collections alone."""
+    world = AS_CLAIMED.but(faults={**AS_CLAIMED.faults, GENERATIONS: 41_200})
+    assert verdict_in(world, "11").verdict != "not measured"
+    same = {GENERATIONS: marked}
+    monkeypatch.setattr(World, "marked", lambda *given: same.get(given[-1], 10**6))
+    assert verdict_in(world, "11").verdict == "not measured"
 
 
 # What is missing

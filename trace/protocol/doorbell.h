@@ -173,6 +173,7 @@ enum doorbell_request {
     DOORBELL_REQUEST_REGISTER = 0x414c0000, /* address and bytes of struct doorbells */
     DOORBELL_REQUEST_RANGES,                /* array of address pairs, number of pairs */
     DOORBELL_REQUEST_SILENCE,               /* start and end of instructions that ring */
+    DOORBELL_REQUEST_USERFAULTFD,           /* flags */
 };
 
 /* Asks Valgrind, if this runs inside it; returns 0 natively. The four rotations add up to
@@ -216,6 +217,13 @@ DOORBELL_INLINE void doorbell_silence(const char *start, const char *end)
 DOORBELL_INLINE uint64_t doorbell_recorder_ranges(uint64_t (*pairs)[2], uint64_t capacity)
 {
     return doorbell_request(DOORBELL_REQUEST_RANGES, (uintptr_t)pairs, capacity);
+}
+
+/* userfaultfd(flags), made by the recorder: Valgrind 3.19 knows no such call and answers ENOSYS.
+ * Returns a descriptor of the process, or an error as a negative number; 0 natively. */
+DOORBELL_INLINE int64_t doorbell_userfaultfd(uint64_t flags)
+{
+    return (int64_t)doorbell_request(DOORBELL_REQUEST_USERFAULTFD, flags, 0);
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include "pub_tool_transtab.h"
 
 #include "trace/protocol/doorbell.h"
+#include "trace/recorder/coregrind.h"
 
 enum { MOST_DOORBELLS = 64 };
 static Addr doorbell_ranges[MOST_DOORBELLS];
@@ -95,6 +96,13 @@ static UWord own_ranges(ULong (*pairs)[2], UWord capacity)
     return count;
 }
 
+static Long open_userfaultfd(UWord flags)
+{
+    enum { USERFAULTFD = 323 };
+    SysRes opened = VG_(do_syscall)(USERFAULTFD, flags, 0, 0, 0, 0, 0, 0, 0);
+    return sr_isError(opened) ? -(Long)sr_Err(opened) : (Long)sr_Res(opened);
+}
+
 Bool doorbells_request(ThreadId thread, UWord *arguments, UWord *result)
 {
     switch (arguments[0]) {
@@ -108,6 +116,9 @@ Bool doorbells_request(ThreadId thread, UWord *arguments, UWord *result)
         return True;
     case DOORBELL_REQUEST_RANGES:
         *result = own_ranges((ULong(*)[2])arguments[1], arguments[2]);
+        return True;
+    case DOORBELL_REQUEST_USERFAULTFD:
+        *result = open_userfaultfd(arguments[1]);
         return True;
     default:
         return False;

@@ -13,6 +13,7 @@
  */
 #include "vm/kernel/dirty.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/ioctl.h>
 #include <linux/userfaultfd.h>
@@ -44,6 +45,7 @@ static struct {
     /* Where the kernel writes zero in a child that has memory of its own. */
     volatile uint64_t *own_memory;
     struct kept userfaults;
+    userfaultfd_opener *opener; /* or NULL */
     struct dirty_counts counts;
     struct branch *_Atomic spare_branch; /* made by a thread that came second */
     struct leaf *_Atomic spare_leaf;
@@ -200,7 +202,10 @@ static bool is_own_memory(void)
 static bool open_userfaults(void)
 {
     struct uffdio_api api = {.api = UFFD_API, .features = USERFAULTS_WRITE_PROTECT_ASYNC};
-    long opened = SYSCALL_1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    enum { FLAGS = O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY };
+    long opened = SYSCALL_1(SYS_userfaultfd, FLAGS);
+    if (opened == -ENOSYS && dirty.opener)
+        opened = dirty.opener(FLAGS);
     if (!kept_take(&dirty.userfaults, opened)) {
         dirty.counts.refused = "the kernel refuses userfaultfd";
         return false;
@@ -353,6 +358,11 @@ static bool make_ready(void)
     dirty.counts.provider = DIRTY_NONE;
     kept_drop(&dirty.userfaults);
     return false;
+}
+
+void dirty_open_by(userfaultfd_opener *opener)
+{
+    dirty.opener = opener;
 }
 
 enum dirty_provider dirty_open(enum dirty_provider wanted)

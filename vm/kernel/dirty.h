@@ -61,6 +61,11 @@
 enum dirty_provider { DIRTY_NONE, DIRTY_ASYNC };
 enum dirty_consumer { DIRTY_GENERATIONS, DIRTY_CYCLE, DIRTY_CONSUMERS };
 
+/* Who makes the call userfaultfd(flags) where it answers ENOSYS though the kernel has it, as under
+ * Valgrind. Before dirty_open; returns as the kernel does. */
+typedef long userfaultfd_opener(long flags);
+void dirty_open_by(userfaultfd_opener *opener);
+
 /* Chooses the provider: DIRTY_ASYNC if it is wanted and the kernel has it, which is tried out on
  * pages of its own. Once, before all else here; takes metadata_lock. */
 enum dirty_provider dirty_open(enum dirty_provider wanted);

@@ -9,8 +9,10 @@ import os
 import re
 import subprocess
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 
@@ -116,9 +118,18 @@ WITHOUT_DIRTY_BITS = Under(
 )
 
 
-def run(under: Under, program: str, case: str, statistics: Path | None = None) -> None:
+def start(
+    under: Under, program: str, case: str, statistics: Path | None
+) -> subprocess.CompletedProcess[str]:
     extra = {"ALLOTROPE_STATS": str(statistics)} if statistics else {}
-    result = under.run([str(PROGRAMS / program), case], extra, timeout=TIMEOUT)
+    return under.run([str(PROGRAMS / program), case], extra, timeout=TIMEOUT)
+
+
+def run(under: Under, program: str, case: str, statistics: Path | None = None) -> None:
+    judge(start(under, program, case, statistics))
+
+
+def judge(result: subprocess.CompletedProcess[str]) -> None:
     if result.returncode == 77:
         reasons = re.findall(r"^skipped: (.*)$", result.stderr, re.MULTILINE)
         assert reasons, "a case that is skipped says why"
@@ -148,22 +159,57 @@ ALL_COLLECTIONS = os.environ.get("ALLOTROPE_CORNERS") == "all"
 # The user may not write where they are wanted.
 WITHOUT_STATISTICS = {"hidden-from-user"}
 
+PRESETS = [*COLLECTORS[:2], *MINORS, QUARANTINE]
+Outcome = tuple[subprocess.CompletedProcess[str], Path]
 
-@pytest.mark.parametrize("under", [*COLLECTORS[:2], *MINORS, QUARANTINE], ids=str)
-@pytest.mark.parametrize("program, case", CASES)
-def test_no_pointer_is_lost_and_collections_are_done(
-    program: str, case: str, under: Under, tmp_path: Path
-) -> None:
-    """Nothing is lost, and not because nothing was collected."""
+
+def observe(under: Under, program: str, case: str, folder: Path) -> Outcome:
+    """The result, and where each process has written its statistics."""
     if case in GIVEN_UP_SLOWLY and under.spec:
         under = replace(under, spec=under.spec.replace("every=40", "every=1000"))
     if case in ALLOCATES_MUCH and under.spec and not ALL_COLLECTIONS:
         under = replace(under, spec=under.spec.replace("every=40", "every=400"))
+    statistics = None if case in WITHOUT_STATISTICS else folder / "%p.json"
+    return start(under, program, case, statistics), folder
+
+
+class Together:
+    """The cases of `waits` wait for half a second each: when one is asked for under a preset, it
+    is begun under all."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self.factory = factory
+        self.pool = ThreadPoolExecutor(len(PRESETS))
+        self.begun: dict[tuple[str, Under], Future[Outcome]] = {}
+
+    def outcome(self, program: str, case: str, under: Under) -> Outcome:
+        if program != "waits":
+            return observe(under, program, case, self.factory.mktemp(case))
+        if (case, under) not in self.begun:
+            for one in PRESETS:
+                folder = self.factory.mktemp(case)
+                self.begun[case, one] = self.pool.submit(observe, one, program, case, folder)
+        return self.begun.pop((case, under)).result()
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
+    made = Together(tmp_path_factory)
+    with made.pool:
+        yield made
+
+
+@pytest.mark.parametrize("under", PRESETS, ids=str)
+@pytest.mark.parametrize("program, case", CASES)
+def test_no_pointer_is_lost_and_collections_are_done(
+    program: str, case: str, under: Under, together: Together
+) -> None:
+    """Nothing is lost, and not because nothing was collected."""
+    result, folder = together.outcome(program, case, under)
+    judge(result)
     if case in WITHOUT_STATISTICS:
-        run(under, program, case)
         return
-    run(under, program, case, tmp_path / "%p.json")
-    processes = [figures(path) for path in tmp_path.iterdir()]
+    processes = [figures(path) for path in folder.iterdir()]
     if case not in GIVEN_UP:
         assert max(process["gc"]["collections"] for process in processes) > 0
         for reason in ("no_thread_list", "no_signal", "too_many_threads", "roots_unreadable"):

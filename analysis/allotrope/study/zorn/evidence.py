@@ -57,6 +57,9 @@ class Evidence(Protocol):
     def references(self, name: str, form: str, spec: str) -> int | None:
         ...
 
+    def marked(self, name: str, form: str, spec: str) -> int | None:
+        """References that the recorded run's collector made to mark. None where it did not."""
+
     def miss_rate(
         self, name: str, form: str, spec: str, size: int, block: int = 32, ways: int = 1
     ) -> float | None:

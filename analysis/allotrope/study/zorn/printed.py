@@ -111,6 +111,9 @@ class Printed:
     def references(self, name: str, form: str, spec: str) -> int | None:
         return None
 
+    def marked(self, name: str, form: str, spec: str) -> int | None:
+        return None
+
     def miss_rate(
         self, name: str, form: str, spec: str, size: int, block: int = 32, ways: int = 1
     ) -> float | None:

@@ -264,6 +264,12 @@ class Results:
         found = self.traced(name, form, spec)
         return found["caches"]["shapes"][0] if found and found["caches"]["shapes"] else None
 
+    def marked(self, name: str, form: str, spec: str) -> int | None:
+        """References that the recorded run's collector made to mark. None where it did not."""
+        found = self.traced(name, form, spec)
+        classes = found["pages"]["classes"] if found else []
+        return next((one["references"] for one in classes if one["class"] == "mark"), None)
+
     def class_shares(self, name: str, form: str, spec: str) -> dict[str, Any] | None:
         """Of references: program, allocator, collector. None where nobody told them apart."""
         found = self.traced(name, form, spec)
