@@ -382,12 +382,15 @@ size_t pace_room_of_cycle(void)
     return room > NURSERY_LEAST_BYTES ? room : NURSERY_LEAST_BYTES;
 }
 
-/* Stops and roots are what a larger nursery makes rarer. */
+/* Stops and roots are what a larger nursery makes rarer. Where they alone take longer than a pause
+ * is to be, no nursery is small enough: then there is no goal. */
 static void adapt_nursery(const struct pace_report *report)
 {
     uint64_t fixed = 100 * report->fixed_ns / (report->pause_ns + report->ran_ns + 1);
     size_t bytes = pace.nursery;
     uint64_t goal_ns = pace.options.pause_goal_ns;
+    if (report->fixed_ns >= goal_ns)
+        goal_ns = 0;
     bool too_long = goal_ns > 0 && report->pause_ns > goal_ns;
     if (too_long || (fixed < FIXED_LOW && bytes > NURSERY_FIRST_BYTES))
         bytes -= bytes / 4;

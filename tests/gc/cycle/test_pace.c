@@ -366,6 +366,10 @@ static void test_a_nursery_grows_while_stops_and_roots_cost_much(void **state)
     begin_generations(900);
     adapt_nursery(&report);
     assert_int_equal(pace.nursery, 6 * MIB); /* the pause was too long */
+    begin_generations(900);
+    report.fixed_ns = 900; /* no nursery would make it short enough */
+    adapt_nursery(&report);
+    assert_int_equal(pace.nursery, 12 * MIB);
 }
 
 static void test_minor_collections_cease_where_much_lives_until_a_full_one_sees_less(void **state)
