@@ -481,16 +481,23 @@ static enum part next_part(enum collect_cause cause)
     return cause == CAUSE_FULL ? NO_STOP : FIRST_STOP;
 }
 
+/* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that is
+ * used, then. */
+static size_t expected_live(void)
+{
+    return state.old_bytes > 0 ? state.old_bytes : blocks_used_bytes();
+}
+
 /* With the locks. False: nothing was reclaimed. */
 static bool run_part(void)
 {
     switch (state.part) {
     case NO_STOP:
-        concurrent_begin_protecting(pace_room_of_cycle(), state.old_bytes);
+        concurrent_begin_protecting(pace_room_of_cycle(), expected_live());
         return false;
     case FIRST_STOP:
         if (collection_run_first_stop(&state.driver))
-            concurrent_begin(pace_room_of_cycle(), state.old_bytes);
+            concurrent_begin(pace_room_of_cycle(), expected_live());
         else
             give_up_cycle();
         return false;

@@ -378,7 +378,8 @@ bool pace_wants_cycle(void)
 
 size_t pace_room_of_cycle(void)
 {
-    size_t room = pace.headroom_of_full / CYCLES_IN_HEADROOM;
+    size_t headroom = pace.headroom_of_full ? pace.headroom_of_full : pace.headroom;
+    size_t room = headroom / CYCLES_IN_HEADROOM;
     return room > NURSERY_LEAST_BYTES ? room : NURSERY_LEAST_BYTES;
 }
 

@@ -154,3 +154,14 @@ def test_bad_argument_is_named() -> None:
     program = str(BUILD / "bench_programs" / "destroy")
     result = subprocess.run([program, "depth=99"], capture_output=True, text=True, check=False)
     assert result.returncode == 2 and "depth=99" in result.stderr
+
+
+def test_the_first_cycle_too_leaves_little_to_its_last_stop(tmp_path: Path) -> None:
+    """What lives is not known then; slices that took it for nothing left nearly all to the stop."""
+    command = [str(BUILD / "bench_programs" / "destroy_forgets"), "depth=18", "replace=3000"]
+    under = Under("gc", LIBRARY, "gc:free=ignore,markers=1,generations=2,concurrent=on")
+    _, counted = under.run_counted(command, tmp_path)
+    if "gc_cycles" not in counted:
+        pytest.skip("the kernel does not tell which pages were written")
+    assert counted["gc_cycles"]["begun"] > 0
+    assert counted["gc_cycles"]["rescanned_bytes"] < counted["gc"]["marked_bytes"] / 20
