@@ -10,7 +10,14 @@ from under import BUILD, LIBRARY, Under, allocators_under_test
 
 FORKS = int(os.environ.get("ALLOTROPE_STRESS_FORKS", "8"))
 UNDER = [under for under in allocators_under_test() if under.is_ours]
-UNDER += [Under(spec, LIBRARY, spec) for spec in ("gc:free=ignore", "gc:classic,pointers=interior")]
+SPECS = (
+    "gc:free=ignore",
+    "gc:classic,pointers=interior",
+    "gc:free=ignore,generations=2,concurrent=on,verify=on",
+    "gc:free=ignore,generations=2,concurrent=on,dirty=none",
+    "gc:free=quarantine",
+)
+UNDER += [Under(spec, LIBRARY, spec) for spec in SPECS]
 
 
 @pytest.mark.parametrize("under", UNDER, ids=str)
