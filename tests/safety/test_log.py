@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ALLOTROPE_LOG: what the library says of a program reaches its log, whatever the
+"""ALLOTROPE_LOG and `run --log`: what the library says of a program reaches its log, whatever the
 program does to its descriptors (tests/safety/logged.c)."""
 
 import os
@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import Command
 from under import BUILD, HANG, LIBRARY, Under
 
 LOGGED = str(BUILD / "tests" / "safety" / "logged")
@@ -134,3 +135,33 @@ def test_what_ends_the_start_is_said_on_standard_error(tmp_path: Path) -> None:
     result = run("plain", tmp_path / "log", spec="blocks:nonsense")
     assert result.returncode == 2 and "nonsense" in result.stderr
     assert (tmp_path / "log").read_text() == ""
+
+
+class TestCommand:
+    def test_the_log_is_named_from_here(self, real: Command, tmp_path: Path) -> None:
+        script = f"cd /; {LOGGED} redirected"
+        for option in (["--log=one"], ["--log", "two", "--stats=/dev/null"]):
+            words = ["run", "-a", CHECKED, *option, "--", "sh", "-c", script]
+            done = real.run(*words, cwd=tmp_path)
+            assert (done.returncode, done.stderr) == (0, "")
+        assert said_twice(tmp_path / "one") == said_twice(tmp_path / "two") == 1
+
+    def test_a_bare_report_may_stand_behind_it(self, real: Command, tmp_path: Path) -> None:
+        log = str(tmp_path / "log")
+        done = real.run("run", "-a", CHECKED, "--log", log, "--stats", LOGGED, "plain")
+        assert done.returncode == 0 and "peak" in done.stderr
+        assert said_twice(tmp_path / "log") == 1
+
+    @pytest.mark.parametrize(
+        "words, said",
+        [
+            (["-a", "glibc", "--log=x"], "--log: glibc says nothing there"),
+            (["-a", "bsd", "--log=/no/such/log"], "--log: cannot write /no/such/log"),
+            (["-a", "bsd", "--log=x", "--stats=x"], "--log: x is already written by --stats"),
+        ],
+    )
+    def test_a_log_that_makes_no_sense_is_refused(
+        self, real: Command, words: list[str], said: str, tmp_path: Path
+    ) -> None:
+        done = real.run("run", *words, "--", "true", cwd=tmp_path)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
