@@ -113,10 +113,14 @@ int standard_error_descriptor(void)
     return duplicate > 0 && is_standard_error(duplicate) ? duplicate : -1;
 }
 
+bool (*message_log)(const char *text, size_t length);
+
 /* A line may come from inside malloc: who does not read is not waited for. */
 void message_write(const char *text, size_t length)
 {
     enum { PATIENCE_MS = 1000 };
+    if (message_log && message_log(text, length))
+        return;
     int descriptor = standard_error_descriptor();
     if (descriptor >= 0)
         write_whole(descriptor, text, length, PATIENCE_MS);

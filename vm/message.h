@@ -3,8 +3,9 @@
  * message.h: one clear line to the user, from inside an allocator.
  *
  * Built on the stack and written with a single system call, so it needs no heap, no lock and no
- * stdio. Lines begin with "allotrope: ". Standard error is written to only while it is still the
- * file that it was at the start: a daemon may have reused the descriptor for its own data.
+ * stdio. Lines begin with "allotrope: ". They go to the log, where there is one (shim/route/log.h).
+ * Standard error is written to only while it is still the file that it was at the start: a daemon
+ * may have reused the descriptor for its own data.
  */
 #ifndef ALLOTROPE_VM_MESSAGE_H
 #define ALLOTROPE_VM_MESSAGE_H
@@ -28,11 +29,17 @@ void message_bytes(struct message *message, const char *text, size_t length);
 void message_quoted(struct message *message, const char *text, size_t length);
 void message_decimal(struct message *message, uint64_t number);
 void message_pointer(struct message *message, const void *pointer);
-/* Ends the line and writes it to standard error, if that is still ours. */
+/* Ends the line and writes it to the log or, without one, to standard error, if that is still
+ * ours. */
 void message_send(struct message *message);
 
 /* Writes lines of any length, as message_send does. */
 void message_write(const char *text, size_t length);
+
+/* Takes lines instead of standard error; NULL, as at first: nothing does. False: they could not be
+ * written, and go to standard error. Any thread, signal handlers too; it neither allocates nor
+ * waits for a lock. Set before there is a second thread. */
+extern bool (*message_log)(const char *text, size_t length);
 
 /* Remembers which file standard error is. Called once, at start. */
 void message_remember_stderr(void);

@@ -50,8 +50,7 @@ struct output_pattern output_keep(const char *pattern)
     return kept;
 }
 
-/* False when the name grows too long. */
-static bool expand_name(struct output_pattern pattern, char *name)
+bool output_expand(struct output_pattern pattern, char *name)
 {
     const char *next = pattern.text, *variable = pattern.text + pattern.folder_bytes;
     size_t length = 0;
@@ -93,8 +92,7 @@ static void quote_name(struct message *message, const char *name)
     message_quoted(message, name + cut, length - cut);
 }
 
-/* file: which took no more, or the error of a call that was to open it. */
-static void report_unwritable(const char *name, const char *variable, long file)
+void output_tell_unwritable(const char *name, const char *variable, long file)
 {
     bool opened = !syscall_failed(file), nobody_reads = opened && is_pipe(file);
     struct message message;
@@ -166,7 +164,7 @@ static bool replace_older(const char *name, mode_t mode, const char *variable,
     SYSCALL_2(SYS_fchmod, file, mode & 07777); /* the umask does not hold for what stood there */
     bool written = write((int)file, ends_in_json(name));
     if (!written)
-        report_unwritable(name, variable, file);
+        output_tell_unwritable(name, variable, file);
     SYSCALL_1(SYS_close, file);
     bool renamed = written && !syscall_failed(SYSCALL_2(SYS_rename, beside, name));
     if (!renamed)
@@ -179,7 +177,7 @@ static void write_in_place(const char *name, const char *variable, bool write(in
     long file =
         SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (syscall_failed(file) || !write((int)file, ends_in_json(name))) {
-        report_unwritable(name, variable, file);
+        output_tell_unwritable(name, variable, file);
         remove_half(file, name);
     }
     if (!syscall_failed(file))
@@ -202,8 +200,8 @@ void output_write(struct output_pattern pattern, const char *variable,
     }
     static char name[OUTPUT_NAME_BYTES];
     struct stat older;
-    if (!expand_name(pattern, name))
-        report_unwritable(name, variable, -ENAMETOOLONG);
+    if (!output_expand(pattern, name))
+        output_tell_unwritable(name, variable, -ENAMETOOLONG);
     else if (!has_older_report(name, &older) ||
              !replace_older(name, older.st_mode, variable, write))
         write_in_place(name, variable, write);

@@ -32,6 +32,14 @@ struct output_pattern {
  * when there is no memory. */
 struct output_pattern output_keep(const char *pattern);
 
+/* Puts the name that a pattern has in this process into OUTPUT_NAME_BYTES at `name`: each "%p" is
+ * the process id. False when it grows too long. */
+bool output_expand(struct output_pattern pattern, char *name);
+
+/* Says in one line that the file cannot be written to, with the variable that names it.
+ * file: which took no more, or the error of a call that was to open it. */
+void output_tell_unwritable(const char *name, const char *variable, long file);
+
 /* Creates the file that `pattern` names and has `write` fill it. Each "%p" in the pattern becomes
  * the process id; a name that ends in ".json" asks for JSON. "" or "-" is standard error, if that
  * is still the program's, and asks for a table. A report that stands there is replaced by a whole

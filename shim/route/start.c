@@ -8,6 +8,7 @@
 
 #include "shim/configuration/environment.h"
 #include "shim/reports/publish.h"
+#include "shim/route/log.h"
 #include "shim/route/process.h"
 #include "vm/asked_roots.h"
 #include "vm/syscall.h"
@@ -63,6 +64,7 @@ static void say_no_heap(struct message *message)
 
 void stop_before_main(struct message *message)
 {
+    message_log = NULL; /* whoever starts the program looks at its standard error */
     message_send(message);
     for (;;)
         SYSCALL_1(SYS_exit_group, EXIT_BAD_CONFIGURATION);
@@ -93,6 +95,7 @@ static void set_up(struct configuration *configuration)
 void start_allocator(struct configuration *configuration)
 {
     message_remember_stderr();
+    log_start();
     allocator_needs_sites = route_needs_sites;
     allocator_call_stack = route_call_stack;
     set_up(configuration);

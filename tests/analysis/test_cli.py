@@ -442,7 +442,7 @@ def test_text_is_no_wider_than_the_terminal(real: Command, words: list[str], wid
 
 
 def test_a_report_that_cannot_be_written_is_told_before_the_run(real: Command) -> None:
-    for option in ("--stats", "--latency"):
+    for option in ("--stats", "--latency", "--log"):
         done = real.run("run", "-a", "bsd", f"{option}=/no/folder/x", "--", "echo", "ran")
         assert (done.returncode, done.stdout) == (2, "")
         assert f"{option}: cannot write /no/folder/x: there is no folder /no/folder" in done.stderr

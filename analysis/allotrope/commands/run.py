@@ -15,6 +15,7 @@ from .words import Word, allocator_option, takes_command
 
 
 REPORTS = ("--stats", "--latency")
+BEFORE_A_VALUE = ("-a", "--allocator", "--log")
 
 
 class BareReports(Word):
@@ -27,12 +28,12 @@ class BareReports(Word):
         while place < len(words) and words[place].startswith("-") and words[place] != "--":
             if words[place] in REPORTS:
                 words[place] += "=-"
-            place += 2 if words[place] in ("-a", "--allocator") else 1
+            place += 2 if words[place] in BEFORE_A_VALUE else 1
         return super().parse_args(ctx, words)
 
 
 def from_anywhere(file: str) -> str:
-    """A report's file, which is written at exit, when CMD may have changed its directory."""
+    """A report's file, which is written when CMD may have changed its directory."""
     return os.path.abspath(file) if file not in ("", "-") else file
 
 
@@ -51,17 +52,33 @@ def from_anywhere(file: str) -> str:
     help="write a histogram of how long each call of malloc and free took, to standard error or "
     "FILE, as --stats",
 )
-def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, ...]) -> None:
+@click.option(
+    "--log",
+    metavar="FILE",
+    help="append what the library says of the program (misuse of the heap, lines of the "
+    "collector) to FILE instead of standard error, as a server wants it that redirects its own; "
+    "%p in it is the pid; - is standard error as it is now, whatever becomes of it",
+)
+def run(
+    spec: str,
+    stats: str | None,
+    latency: str | None,
+    log: str | None,
+    command: tuple[str, ...],
+) -> None:
     """Run CMD under an allocator; nothing else changes for it.
 
     \b
     allotrope run -a jemalloc -- ./program --its-own-option
     allotrope run -a blocks --stats=stats-%p.json -- make
     allotrope run -a glibc --latency -- ./program
+    allotrope run -a blocks:guard --log=heap-%p.log -- ./program
     """
     chosen = allocators.for_program(allocators.choose(spec), command[0])
     if stats is not None and not chosen.ours:
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
+    if log is not None and not chosen.ours:
+        raise UserError(f"--log: {spec} says nothing there; only allotrope's own allocators do")
     preloads = chosen.library is not None or latency is not None
     name = command[0]
     program = need_preloadable(name, chosen.ours) if preloads else find_program(name)
@@ -71,9 +88,10 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
         environment["ALLOTROPE_STATS"] = from_anywhere(stats)
     if latency is not None:
         environment["ALLOTROPE_LATENCY"] = from_anywhere(latency)
-    reports = {"--stats": stats, "--latency": latency}
-    # The program writes these at its end; a folder that is missing is told now. Devices are not
-    # looked at.
+    if log is not None:
+        environment["ALLOTROPE_LOG"] = from_anywhere(log)
+    reports = {"--stats": stats, "--latency": latency, "--log": log}
+    # The program writes these; a folder that is missing is told now. Devices are not looked at.
     need_writable({name: file for name, file in reports.items() if file and file[:5] != "/dev/"})
     heed_signals()
     try:
