@@ -173,7 +173,7 @@ def by_line(document: dict[str, Any], name: str) -> dict[int, tuple[int, int, in
     return sums
 
 
-@pytest.mark.parametrize("spec", ("gc", "gc:free=ignore"))
+@pytest.mark.parametrize("spec", ("gc", "gc:free=ignore", "gc:free=quarantine"))
 def test_planted_leaks_and_nothing_else(real: Command, tmp_path: Path, spec: str) -> None:
     """A list whose head is lost is one block and what hangs on it; of a ring some block stands for
     the others. What a global, a stack, a thread's storage points to, to its inside too, is held."""
