@@ -207,6 +207,9 @@ struct allocator {
      * a lock of a rank below RANK_COLLECTOR. may_wait: false in a signal handler, for whose thread
      * others may wait. Called only where reports_leaks() is true. */
     enum leaks_found (*find_leaks)(leak_visitor *visit, void *argument, bool may_wait);
+    /* Where the allocator keeps its own state among the library's data: addresses of blocks there
+     * are no use of them. Called only where reports_leaks() is true. */
+    void (*own_state)(const void **start, size_t *bytes);
     /* A full collection, at the program's request. */
     enum collected (*collect)(void);
     /* The program promises that a block, which it has just been handed out, never holds a pointer.

@@ -921,6 +921,7 @@ const struct allocator gc_default = {
     .after_exec = collect_after_exec,
     .reports_leaks = gc_reports_leaks,
     .find_leaks = gc_find_leaks,
+    .own_state = blocks_state,
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,

@@ -9,6 +9,14 @@ resident size of every server is printed. A server fails when it ends, when an a
 the library says something of it before it is asked to end, or when its resident size in the second
 half is more than half as large again as it was at most in the first: by then every policy of pacing
 has reached its bound, and what grows on is lost memory.
+
+Where SPEC has leaks=report each server is asked each minute for what it has leaked (`allotrope
+leaks --json`), and the answer is printed. A server fails when it does not answer. It also fails
+when a place leaks more and more: from each look of the second half to the next, the number of its
+leaked blocks rises (direct and indirect ones), three times at least. What is still reachable is no
+leak, so a cache is none. A cache that loses blocks while it is filled in the first half is no
+growth, nor are blocks that are lost and found again. A leak that skips a minute is not seen so; the
+printed lines and the resident size tell of it. A run of less than eight minutes has too few looks.
 """
 
 import argparse
@@ -26,9 +34,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable
 
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "analysis"))
+
+from allotrope.features.leaks.measure import places_of  # noqa: E402
+
 BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
 DEFAULT = ["gc:free=ignore"]
+LEAST_RISES = 3  # of a place's leaked blocks, in a row
+PLACES_SHOWN = 5
 
 NODE = """
 const zlib = require('zlib');
@@ -66,6 +81,45 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+Leaked = dict[str, tuple[int, int]]  # by place, blocks and bytes
+
+
+def growing_places(looks: list[Leaked]) -> list[str]:
+    """The places whose leaked blocks rise from each look of the second half to the next."""
+    second = looks[len(looks) // 2 :]
+    if len(second) <= LEAST_RISES:
+        return []
+    counts = {place: [look.get(place, (0, 0))[0] for look in second] for place in second[-1]}
+    return [place for place, row in counts.items() if all(a < b for a, b in zip(row, row[1:]))]
+
+
+def ask_for_leaks(pid: int, file: Path) -> Leaked:
+    """Raises OSError or SubprocessError when there is no answer."""
+    line = [sys.executable, "-I", str(SOURCE / "analysis"), "leaks", f"--json={file}", str(pid)]
+    own = {"ALLOTROPE_BUILD_DIR": str(BUILD), "LC_ALL": "C.UTF-8"}
+    subprocess.run(
+        line,
+        env=os.environ | own,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    leaked: Leaked = {}
+    for place, blocks, size in places_of(json.loads(file.read_text())):
+        before = leaked.get(place, (0, 0))
+        leaked[place] = (before[0] + blocks, before[1] + size)
+    return leaked
+
+
+def in_words(leaked: Leaked) -> str:
+    largest = sorted(leaked.items(), key=lambda one: -one[1][1])
+    shown = [f"{blocks} of {size} B at {place}" for place, (blocks, size) in largest]
+    more = [f"{len(shown) - PLACES_SHOWN} places more"] if len(shown) > PLACES_SHOWN else []
+    return ", ".join(shown[:PLACES_SHOWN] + more) or "nothing"
+
+
 @dataclass
 class Server:
     name: str
@@ -79,6 +133,7 @@ class Server:
     requests: int = 0
     faults: list[str] = field(default_factory=list)
     resident_mb: list[float] = field(default_factory=list)
+    leaked: list[Leaked] = field(default_factory=list)  # at each look
 
     def start(self) -> None:
         self.process = subprocess.Popen(
@@ -114,6 +169,18 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         kilobytes = status.split("VmRSS:")[1].split()[0]
         self.resident_mb.append(int(kilobytes) / 1000)
+        if "leaks=report" in self.spec:
+            self.look_for_leaks(self.process.pid)
+
+    def look_for_leaks(self, pid: int) -> None:
+        try:
+            self.leaked.append(ask_for_leaks(pid, self.statistics.with_suffix(".leaks")))
+        except subprocess.CalledProcessError as fault:
+            self.faults.append(f"is not asked for its leaks: {fault.stderr.strip()}")
+        except (OSError, subprocess.TimeoutExpired) as fault:
+            self.faults.append(f"does not tell its leaks: {fault}")
+        else:
+            print(f"{self.name} under {self.spec} leaks {in_words(self.leaked[-1])}", flush=True)
 
     def reports(self) -> list[str]:
         """What the library has said of it."""
@@ -229,6 +296,9 @@ def soak(minutes: float, specs: list[str]) -> bool:
         for server in everyone:
             if server.has_grown():
                 server.faults.append(f"grew: {server.resident_mb}")
+            for place in growing_places(server.leaked):
+                rows = [look.get(place, (0, 0)) for look in server.leaked]
+                server.faults.append(f"leaks more and more at {place}: {rows}")
             report(server)
         return not any(server.faults for server in everyone)
 
