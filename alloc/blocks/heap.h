@@ -85,11 +85,13 @@
  *       delay, retired_bytes,
  *       unvisited, visited_class
  *     thread_heap.next                  holder of `lock`                     not atomic
- *     a remote free queue               any thread pushes                    compare-exchange,
- *                                                                            release
+ *     a remote free queue               any thread pushes, unless it is      compare-exchange,
+ *                                       closed                               release
  *                                       its thread takes all; of one         exchange, acquire
  *                                       without: holder of the lock that
  *                                       stands for it
+ *                                       holder of `lock` opens and closes    store; exchange,
+ *                                                                            acquire
  *     the link in a block of a          owning thread                        before the block is
  *       local free list                                                      the list's head
  *     blocks_heap.taken_bytes           any thread                           fetch_add, relaxed
@@ -242,7 +244,9 @@
  *     `queued`; or among those that somebody has taken from a queue and goes through; or in none.
  *     Since it was pushed it may have been abandoned, adopted or given up, or its record used
  *     again; `queued` and next_queued outlive that. Whoever takes it from the queue looks at its
- *     thread_heap, and passes it on if that is another. A thread that is stopped before it pushes
+ *     thread_heap, and passes it on if that is another. The queue of a heap that no thread has is
+ *     closed, and so nobody need look into it: a slab that is pushed there too late goes to the
+ *     queue of abandoned slabs. A thread that is stopped before it pushes
  *     delays the hint, no more: the remote bits are set, and whoever needs blocks of the slab takes
  *     them. The child of a fork, in which such a thread does not go on, clears `queued` of all
  *     records, unused ones too.
@@ -298,10 +302,12 @@
 #include "vm/lock.h"
 
 /* A remote free queue: the slabs that other threads have freed blocks of since it was last taken,
- * linked through next_queued, the newest first. */
+ * linked through next_queued, the newest first. That of a thread heap without a thread is closed. */
 struct remote_queue {
     struct slab *_Atomic newest;
 };
+
+#define QUEUE_CLOSED ((struct slab *)UINTPTR_MAX)
 
 /* Of a bin. */
 enum { AVAILABLE_LIST, FULL_LIST, BIN_LISTS };

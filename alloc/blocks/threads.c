@@ -67,6 +67,7 @@ static struct thread_heap *take_thread_heap(bool *first)
         heap = new_thread_heap_record();
     if (heap) {
         start_bins(heap);
+        open_remote_queue(heap);
         heap->alive = true;
         *first = blocks_heap.threads++ == 0;
     }
@@ -166,16 +167,8 @@ static void rebin_abandoned_after_sweep(void)
     }
 }
 
-/* A heap that no thread has may still have been sent slabs by one that looked too early. */
-static void forward_queues_of_exited(void)
-{
-    for (struct thread_heap *heap = blocks_heap.unused_thread_heaps; heap; heap = heap->next)
-        rebin_queued(heap);
-}
-
 static void rebin_all_abandoned(void)
 {
-    forward_queues_of_exited();
     rebin_abandoned_queued();
     rebin_abandoned_after_sweep();
 }
@@ -233,6 +226,7 @@ static void give_up_thread_heap(struct thread_heap *heap)
     flush_local_free(heap);
     lock_acquire(&blocks_heap.lock);
     heap->alive = false;
+    close_remote_queue(heap);
     for (unsigned i = 0; i < SIZE_CLASSES; i++)
         abandon_bin(&heap->bins[i]);
     memset(heap->unvisited, 0, sizeof heap->unvisited);
@@ -327,9 +321,10 @@ static void forget_other_threads(void)
     for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
         for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
             struct thread_heap *heap = (struct thread_heap *)record;
-            atomic_store_explicit(&heap->remote_queue.newest, NULL, memory_order_relaxed);
+            open_remote_queue(heap); /* what is in it is forgotten */
             if (heap == thread_heap || heap == blocks_heap.common_heap)
                 continue;
+            close_remote_queue(heap);
             if (heap->alive)
                 free_local_lists(heap);
             heap->alive = heap->in_slow_path = false;

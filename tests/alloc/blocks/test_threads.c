@@ -145,11 +145,65 @@ static void test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found(void **s
     slab->thread_heap = work.heap;
     push_remote_free(slab, work.blocks[0], index_in(slab, work.blocks[0]));
     slab->thread_heap = NULL;
-    assert_ptr_equal(work.heap->remote_queue.newest, slab);
+    assert_ptr_equal(blocks_heap.abandoned_queue.newest, slab);
     assert_ptr_equal(adopt_slab(size_class_of(2500), thread_heap), slab);
-    assert_null(work.heap->remote_queue.newest);
+    assert_null(blocks_heap.abandoned_queue.newest);
     assert_false(slab->queued);
     assert_int_equal(free_in(slab), slab->capacity - 1);
+}
+
+/* The blocks were freed while the thread was there, which did not look at its queue any more. */
+static void test_remote_frees_that_a_thread_has_not_looked_at_are_taken_as_it_exits(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(1500, 2, 2, true);
+    struct slab *slab = blocks_slab_of(work.blocks[0]);
+    blocks_free(work.blocks[0]);
+    assert_ptr_equal(work.heap->remote_queue.newest, slab);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    assert_ptr_equal(work.heap->remote_queue.newest, QUEUE_CLOSED);
+    assert_false(slab->queued);
+    assert_int_equal(free_in(slab), slab->capacity - 1);
+    assert_int_equal(slab->words[0].remote, 0);
+    blocks_free(work.blocks[1]); /* queues it, though it was in a queue when the thread exited */
+    assert_ptr_equal(blocks_heap.abandoned_queue.newest, slab);
+    assert_null(adopt_slab(size_class_of(1500), thread_heap));
+    assert_int_equal(slabs_of(1500), 0);
+}
+
+/* A slab that is another's by now is in the queue of a thread that exits. */
+static void test_a_thread_that_exits_passes_on_what_is_not_its_own(void **state)
+{
+    (void)state;
+    void *blocks[2] = {blocks_alloc(1600), blocks_alloc(1600)};
+    struct slab *slab = blocks_slab_of(blocks[0]);
+    pthread_t thread = start_work(1600, 1, 0, true);
+    slab->thread_heap = work.heap;
+    push_remote_free(slab, blocks[0], index_in(slab, blocks[0]));
+    slab->thread_heap = thread_heap;
+    assert_ptr_equal(work.heap->remote_queue.newest, slab);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    assert_ptr_equal(thread_heap->remote_queue.newest, slab);
+    rebin_queued(thread_heap);
+    assert_false(slab->queued);
+    blocks_free(blocks[1]);
+}
+
+static void test_a_thread_heap_that_is_used_again_takes_remote_frees(void **state)
+{
+    (void)state;
+    do_work(1700, 1, 0);
+    const struct thread_heap *heap = work.heap;
+    pthread_t thread = start_work(1700, 1, 1, true);
+    assert_ptr_equal(work.heap, heap);
+    blocks_free(work.blocks[0]);
+    bool is_queued = heap->remote_queue.newest == blocks_slab_of(work.blocks[0]);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    assert_true(is_queued);
+    assert_int_equal(slabs_of(1700), 0);
 }
 
 static void free_all_work(void)
@@ -371,6 +425,9 @@ int main(void)
         cmocka_unit_test(test_a_full_abandoned_slab_serves_when_a_block_of_it_is_freed),
         cmocka_unit_test(test_the_last_free_of_an_abandoned_slab_gives_it_back),
         cmocka_unit_test(test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found),
+        cmocka_unit_test(test_remote_frees_that_a_thread_has_not_looked_at_are_taken_as_it_exits),
+        cmocka_unit_test(test_a_thread_that_exits_passes_on_what_is_not_its_own),
+        cmocka_unit_test(test_a_thread_heap_that_is_used_again_takes_remote_frees),
         cmocka_unit_test(test_trim_gives_back_what_a_thread_that_is_gone_had),
         cmocka_unit_test(test_trim_gives_back_what_other_threads_have_freed),
         cmocka_unit_test(test_a_large_block_gets_what_a_thread_that_is_gone_had),
