@@ -110,15 +110,15 @@ static void abandon(struct slab *slab)
 {
     sweep_with_lock(slab, SWEEPER_OWNER);
     take_remote_frees(slab);
-    uint32_t count = count_free(slab);
-    if (count == slab->capacity) {
+    enum free_blocks free = free_blocks_of(slab);
+    if (free == ALL_FREE) {
         release_slab(slab);
         return;
     }
     struct abandoned_bin *bin = &blocks_heap.abandoned[slab->class_index];
     set_thread_heap(slab, NULL);
-    slab->state = count > 0 ? SLAB_ABANDONED : SLAB_ABANDONED_FULL;
-    push_slab(count > 0 ? &bin->available : &bin->full, slab);
+    slab->state = free == SOME_FREE ? SLAB_ABANDONED : SLAB_ABANDONED_FULL;
+    push_slab(free == SOME_FREE ? &bin->available : &bin->full, slab);
 }
 
 static void abandon_all(struct slab **list)
@@ -223,7 +223,8 @@ static void abandon_bin(struct bin *bin)
  * collection follows no list of slabs. No fork comes in between: [frozen]. */
 static void give_up_thread_heap(struct thread_heap *heap)
 {
-    flush_local_free(heap);
+    for (unsigned i = 0; i < SIZE_CLASSES; i++)
+        flush_bin_at_exit(&heap->bins[i]);
     lock_acquire(&blocks_heap.lock);
     heap->alive = false;
     close_remote_queue(heap);
