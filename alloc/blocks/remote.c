@@ -19,6 +19,9 @@
  *                                            retired bits: clear; free bits: set
  *                                            remote bits: clear those
  *
+ * A thread that exits closes its queue. What is pushed later, by a thread that has read the slab's
+ * owner before, goes to the queue of abandoned slabs.
+ *
  * There is one entry in the queue for any number of frees, and one bit for a block, so a block that
  * two threads free is found.
  *

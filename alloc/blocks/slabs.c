@@ -390,6 +390,7 @@ bool make_current(struct bin *bin, struct slab *slab)
 {
     slab->state = SLAB_CURRENT;
     slab->frees_until_rebin = NEVER_REBIN;
+    thread_heap_of(slab)->used_bins |= UINT64_C(1) << slab->class_index;
     bin->current = slab;
     atomic_signal_fence(memory_order_seq_cst);
     enter_young(slab);

@@ -4,7 +4,8 @@
  *
  *     first need   a record, used before if there is one, and empty bins
  *     exit         the local free lists go to their slabs; empty slabs go back, the others are
- *                  abandoned: they lie in lists of blocks_heap, by size class
+ *                  abandoned: they lie in lists of blocks_heap, by size class. The bins that the
+ *                  thread has used are made empty, for the next
  *     adoption     a thread that needs blocks takes an abandoned slab before it asks for a new one
  *     fork         the child has one thread; the slabs of the others are abandoned
  *
@@ -12,7 +13,8 @@
  * common heap, under a lock; its frees are remote ones.
  *
  * Abandoned slabs have a remote free queue of their own. Whoever holds the lock rebins what is in
- * it: [owning thread writes], heap.h.
+ * it: [owning thread writes], heap.h. The queue of a thread that has ended is closed, so adoption
+ * does not look into it.
  */
 #include "alloc/blocks/threads.h"
 
@@ -44,14 +46,27 @@ int32_t local_free_limit(size_t block_bytes)
                                                      : LOCAL_FREE_BLOCKS;
 }
 
+_Static_assert(SIZE_CLASSES <= 64, "a bit each in used_bins");
+
+/* An empty bin. It says that its slabs were rebinned after no sweep: there is none to rebin. */
+static void start_bin(struct bin *bin, size_t block_bytes)
+{
+    *bin =
+        (struct bin){.block_bytes = block_bytes, .local_free_room = local_free_limit(block_bytes)};
+}
+
+/* A heap that a thread has given up is ready for the next: start and exit cost what the thread has
+ * used. Not ready: a new one, and in the child of a fork those of the threads that it does not
+ * have. */
 static void start_bins(struct thread_heap *heap)
 {
+    if (heap->is_ready)
+        return;
     memset(heap->unvisited, 0, sizeof heap->unvisited);
     for (size_t i = 0; i < SIZE_CLASSES; i++)
-        heap->bins[i] = (struct bin){
-            .block_bytes = size_class_bytes[i],
-            .local_free_room = local_free_limit(size_class_bytes[i]),
-            .rebinned_sweep = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire)};
+        start_bin(&heap->bins[i], size_class_bytes[i]);
+    heap->used_bins = 0;
+    heap->is_ready = true;
 }
 
 static struct thread_heap *take_thread_heap(bool *first)
@@ -216,6 +231,15 @@ static void abandon_bin(struct bin *bin)
         push_slab(&bin->available, current);
     abandon_all(&bin->available);
     abandon_all(&bin->full);
+    start_bin(bin, bin->block_bytes);
+}
+
+/* A slab comes to a bin only as its current one (make_current), a block to a local free list only
+ * from a slab of the bin. */
+static void each_used_bin(struct thread_heap *heap, void (*visit)(struct bin *bin))
+{
+    for (uint64_t used = heap->used_bins; used; used &= used - 1)
+        visit(&heap->bins[__builtin_ctzl(used)]);
 }
 
 /* In an operation, or when the heap thaws; then for a thread that has ended. A thread that is
@@ -223,14 +247,14 @@ static void abandon_bin(struct bin *bin)
  * collection follows no list of slabs. No fork comes in between: [frozen]. */
 static void give_up_thread_heap(struct thread_heap *heap)
 {
-    for (unsigned i = 0; i < SIZE_CLASSES; i++)
-        flush_bin_at_exit(&heap->bins[i]);
+    each_used_bin(heap, flush_bin_at_exit);
     lock_acquire(&blocks_heap.lock);
     heap->alive = false;
     close_remote_queue(heap);
-    for (unsigned i = 0; i < SIZE_CLASSES; i++)
-        abandon_bin(&heap->bins[i]);
-    memset(heap->unvisited, 0, sizeof heap->unvisited);
+    each_used_bin(heap, abandon_bin);
+    heap->used_bins = 0;
+    if (blocks_heap.collector) /* else there are no late sweeps */
+        memset(heap->unvisited, 0, sizeof heap->unvisited);
     heap->next = blocks_heap.unused_thread_heaps;
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;
@@ -328,7 +352,7 @@ static void forget_other_threads(void)
             close_remote_queue(heap);
             if (heap->alive)
                 free_local_lists(heap);
-            heap->alive = heap->in_slow_path = false;
+            heap->alive = heap->in_slow_path = heap->is_ready = false;
             heap->next = blocks_heap.unused_thread_heaps;
             blocks_heap.unused_thread_heaps = heap;
         }

@@ -273,6 +273,28 @@ static void test_thread_heaps_are_used_again(void **state)
     }
 }
 
+static bool is_as_at_the_start(const struct bin *bin, size_t class_index)
+{
+    return bin->block_bytes == size_class_bytes[class_index] && !bin->local_free &&
+           !bin->free_word && !bin->current && !bin->available && !bin->full &&
+           bin->local_free_room == local_free_limit(bin->block_bytes);
+}
+
+/* The next thread finds them so: nobody looks at a bin when a heap is used again. */
+static void test_an_exit_leaves_every_bin_as_a_thread_needs_it_that_starts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZE_CLASSES; i += 7) {
+        do_work(size_class_bytes[i], 600, 3); /* more than a local free list has room for */
+        for (size_t j = work.count - work.kept; j < work.count; j++)
+            blocks_free(work.blocks[j]);
+        assert_true(work.heap->is_ready);
+        assert_int_equal(work.heap->used_bins, 0);
+        for (size_t j = 0; j < SIZE_CLASSES; j++)
+            assert_true(is_as_at_the_start(&work.heap->bins[j], j));
+    }
+}
+
 static void test_an_exit_during_a_fork_is_made_up_for_in_the_parent(void **state)
 {
     (void)state;
@@ -324,6 +346,29 @@ static void test_the_child_of_a_fork_adopts_what_the_others_had(void **state)
     (void)state;
     pthread_t thread = start_work(3700, FEW, 1, true);
     assert_child_beside_succeeds(thread, look_at_the_others_slabs, NULL);
+}
+
+/* The child of a fork: what the other thread had in its bins is none of a new thread's. */
+static void take_the_others_heap(void *unused)
+{
+    (void)unused;
+    struct thread_heap *heap = work.heap;
+    unsigned class_index = size_class_of(3700);
+    blocks_fork_child();
+    require(heap->bins[class_index].current != NULL && !heap->is_ready);
+    pthread_t thread = start_work(64, 1, 1, true);
+    require(work.heap == heap && heap->is_ready);
+    require(is_as_at_the_start(&heap->bins[class_index], class_index));
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    require(blocks_is_valid());
+}
+
+static void test_a_thread_of_a_forks_child_starts_with_empty_bins(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(3700, FEW, 1, true);
+    assert_child_beside_succeeds(thread, take_the_others_heap, NULL);
 }
 
 /* A local free list with a link that is torn: see [the child's copy]. The first block of the list
@@ -432,8 +477,10 @@ int main(void)
         cmocka_unit_test(test_trim_gives_back_what_other_threads_have_freed),
         cmocka_unit_test(test_a_large_block_gets_what_a_thread_that_is_gone_had),
         cmocka_unit_test(test_thread_heaps_are_used_again),
+        cmocka_unit_test(test_an_exit_leaves_every_bin_as_a_thread_needs_it_that_starts),
         cmocka_unit_test(test_an_exit_during_a_fork_is_made_up_for_in_the_parent),
         cmocka_unit_test(test_the_child_of_a_fork_adopts_what_the_others_had),
+        cmocka_unit_test(test_a_thread_of_a_forks_child_starts_with_empty_bins),
         cmocka_unit_test(test_a_torn_list_frees_no_live_block_in_the_child_of_a_fork),
         cmocka_unit_test(test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork),
         cmocka_unit_test(test_the_child_of_a_fork_forgets_who_was_pushing),
