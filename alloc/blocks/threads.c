@@ -120,12 +120,17 @@ struct thread_heap *common_heap(void)
 
 /* Abandoned slabs. With the lock held. */
 
-/* A slab that is on no list. */
-static void abandon(struct slab *slab)
+/* Sweeps the slab and takes its remote frees. */
+static enum free_blocks look_at(struct slab *slab)
 {
     sweep_with_lock(slab, SWEEPER_OWNER);
     take_remote_frees(slab);
-    enum free_blocks free = free_blocks_of(slab);
+    return free_blocks_of(slab);
+}
+
+/* A slab that is on no list and has been looked at. */
+static void abandon_with(struct slab *slab, enum free_blocks free)
+{
     if (free == ALL_FREE) {
         release_slab(slab);
         return;
@@ -134,6 +139,11 @@ static void abandon(struct slab *slab)
     set_thread_heap(slab, NULL);
     slab->state = free == SOME_FREE ? SLAB_ABANDONED : SLAB_ABANDONED_FULL;
     push_slab(free == SOME_FREE ? &bin->available : &bin->full, slab);
+}
+
+static void abandon(struct slab *slab)
+{
+    abandon_with(slab, look_at(slab));
 }
 
 static void abandon_all(struct slab **list)
@@ -147,12 +157,17 @@ static void abandon_all(struct slab **list)
     }
 }
 
-/* A slab that is abandoned already. */
+/* A slab that is abandoned already. It comes to the front of its list, though it may have had free
+ * blocks before: it has more of them than others. */
 static void rebin_abandoned(struct slab *slab)
 {
+    enum free_blocks free = look_at(slab);
     struct abandoned_bin *bin = &blocks_heap.abandoned[slab->class_index];
     unlink_slab(slab->state == SLAB_ABANDONED ? &bin->available : &bin->full, slab);
-    abandon(slab);
+    if (free == SOME_FREE && slab->state == SLAB_ABANDONED)
+        push_slab(&bin->available, slab);
+    else
+        abandon_with(slab, free);
 }
 
 static void rebin_abandoned_queued(void)
@@ -211,12 +226,16 @@ static struct slab *take_abandoned(unsigned class_index)
 struct slab *adopt_slab(unsigned class_index, struct thread_heap *heap)
 {
     lock_acquire(&blocks_heap.lock);
+    size_t used = blocks_heap.runs.used_granules;
     struct slab *slab = take_abandoned(class_index);
     if (slab) {
         take_remote_frees(slab);
         set_thread_heap(slab, heap);
     }
-    release_and_give_back(0);
+    if (blocks_heap.runs.used_granules != used)
+        release_and_give_back(0);
+    else
+        lock_release(&blocks_heap.lock);
     return slab;
 }
 
