@@ -30,9 +30,15 @@ static inline bool collector_counts(void)
     return blocks_heap.collector && blocks_heap.collector->before_allocation;
 }
 
+/* Whether it asks for the bytes that are taken. */
+static inline bool counts_taken(void)
+{
+    return blocks_heap.collector && blocks_heap.collector->may_collect;
+}
+
 static inline void count_taken(size_t bytes)
 {
-    if (blocks_heap.collector && blocks_heap.collector->may_collect)
+    if (counts_taken())
         atomic_fetch_add_explicit(&blocks_heap.taken_bytes, bytes, memory_order_relaxed);
 }
 

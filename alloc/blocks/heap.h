@@ -83,13 +83,17 @@
  *                                       heap; both with `lock`
  *     thread_heap.in_slow_path,         its thread                           not atomic
  *       delay, retired_bytes,
- *       unvisited, visited_class
+ *       unvisited, visited_class,
+ *       used_bins
+ *     thread_heap.is_ready              holder of `lock`                     not atomic
  *     thread_heap.next                  holder of `lock`                     not atomic
- *     a remote free queue               any thread pushes                    compare-exchange,
- *                                                                            release
+ *     a remote free queue               any thread pushes, unless it is      compare-exchange,
+ *                                       closed                               release
  *                                       its thread takes all; of one         exchange, acquire
  *                                       without: holder of the lock that
  *                                       stands for it
+ *                                       holder of `lock` opens and closes    store; exchange,
+ *                                                                            acquire
  *     the link in a block of a          owning thread                        before the block is
  *       local free list                                                      the list's head
  *     blocks_heap.taken_bytes           any thread                           fetch_add, relaxed
@@ -124,7 +128,7 @@
  *     start, zero, in_slow_path,        no collection reads them
  *       delay, retired_bytes,
  *       unvisited, visited_class,
- *       common_heap
+ *       used_bins, common_heap
  *     taken_bytes                       a hint: a collection comes early or late
  *     all, in the child of a fork       [the child's copy]
  *
@@ -242,10 +246,11 @@
  *     `queued`; or among those that somebody has taken from a queue and goes through; or in none.
  *     Since it was pushed it may have been abandoned, adopted or given up, or its record used
  *     again; `queued` and next_queued outlive that. Whoever takes it from the queue looks at its
- *     thread_heap, and passes it on if that is another. A thread that is stopped before it pushes
- *     delays the hint, no more: the remote bits are set, and whoever needs blocks of the slab takes
- *     them. The child of a fork, in which such a thread does not go on, clears `queued` of all
- *     records, unused ones too.
+ *     thread_heap, and passes it on if that is another. The queue of a heap that no thread has is
+ *     closed, so nobody need look into it. A slab that is pushed there too late goes to the queue
+ *     of abandoned slabs. A thread that is stopped before it pushes delays the hint, no more: the
+ *     remote bits are set, and whoever needs blocks of the slab takes them. The child of a fork, in
+ *     which such a thread does not go on, clears `queued` of all records, unused ones too.
  *
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs:
@@ -298,10 +303,12 @@
 #include "vm/lock.h"
 
 /* A remote free queue: the slabs that other threads have freed blocks of since it was last taken,
- * linked through next_queued, the newest first. */
+ * linked through next_queued, the newest first. QUEUE_CLOSED: that of a heap without a thread. */
 struct remote_queue {
     struct slab *_Atomic newest;
 };
+
+#define QUEUE_CLOSED ((struct slab *)UINTPTR_MAX)
 
 /* Of a bin. */
 enum { AVAILABLE_LIST, FULL_LIST, BIN_LISTS };
@@ -313,6 +320,8 @@ struct thread_heap {
     struct delay *delay;      /* of alloc/checked; stays when the thread ends */
     bool alive;               /* a thread has it */
     bool in_slow_path;        /* [one operation] */
+    bool is_ready;            /* its bins are as a thread needs them that starts */
+    uint64_t used_bins;       /* bits: classes that have had a slab since the thread's start */
     size_t retired_bytes;     /* that quarantine.c has not counted yet */
     /* The slabs of each class that have not been looked at since the last late sweep: from here to
      * the end of the list. See late_sweep.h. */

@@ -19,6 +19,9 @@
  *                                            retired bits: clear; free bits: set
  *                                            remote bits: clear those
  *
+ * A thread that exits closes its queue. What is pushed later, by a thread that has read the slab's
+ * owner before, goes to the queue of abandoned slabs.
+ *
  * There is one entry in the queue for any number of frees, and one bit for a block, so a block that
  * two threads free is found.
  *
@@ -48,13 +51,17 @@
 
 #include "alloc/blocks/lookup.h"
 
-static void push(struct remote_queue *queue, struct slab *slab)
+/* False: the queue is closed. */
+static bool push(struct remote_queue *queue, struct slab *slab)
 {
     struct slab *newest = atomic_load_explicit(&queue->newest, memory_order_relaxed);
-    do
+    do {
+        if (newest == QUEUE_CLOSED)
+            return false;
         slab->next_queued = newest;
-    while (!atomic_compare_exchange_weak_explicit(&queue->newest, &newest, slab,
-                                                  memory_order_release, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&queue->newest, &newest, slab,
+                                                    memory_order_release, memory_order_relaxed));
+    return true;
 }
 
 struct slab *take_remote_queue(struct remote_queue *queue)
@@ -67,7 +74,27 @@ struct slab *take_remote_queue(struct remote_queue *queue)
 void push_to_owner(struct slab *slab)
 {
     struct thread_heap *heap = thread_heap_of(slab);
-    push(heap ? &heap->remote_queue : &blocks_heap.abandoned_queue, slab);
+    if (!heap || !push(&heap->remote_queue, slab))
+        push(&blocks_heap.abandoned_queue, slab);
+}
+
+void open_remote_queue(struct thread_heap *heap)
+{
+    atomic_store_explicit(&heap->remote_queue.newest, NULL, memory_order_relaxed);
+}
+
+/* [bit before queue]: its thread's own slabs are off the queue before their bits are looked at. */
+void close_remote_queue(struct thread_heap *heap)
+{
+    struct slab *slab =
+        atomic_exchange_explicit(&heap->remote_queue.newest, QUEUE_CLOSED, memory_order_acquire);
+    for (struct slab *next; slab; slab = next) {
+        next = slab->next_queued;
+        if (thread_heap_of(slab) == heap)
+            atomic_store_explicit(&slab->queued, false, memory_order_seq_cst);
+        else /* [queue is a hint] */
+            push_to_owner(slab);
+    }
 }
 
 /* [bit before queue]. From the first line on the slab may be given up and its record used again:

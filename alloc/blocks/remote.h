@@ -12,9 +12,14 @@
 void push_remote_free(struct slab *slab, void *block, size_t index);
 /* Remote bits were set: queues the slab, unless it is queued: [bit before queue]. */
 void offer_to_owner(struct slab *slab);
-/* Puts a slab that is `queued` into its owning thread's queue, or that of abandoned slabs. */
+/* Puts a slab that is `queued` into its owning thread's queue; into that of abandoned slabs, if it
+ * has no such thread or one that exits. */
 void push_to_owner(struct slab *slab);
-/* All that is in a queue, linked through next_queued; NULL: nothing. */
+/* A thread's queue as the thread starts and as it exits, before it looks at its slabs' remote frees
+ * for the last time. With the lock held. */
+void open_remote_queue(struct thread_heap *heap);
+void close_remote_queue(struct thread_heap *heap);
+/* All that is in a queue that is open, linked through next_queued; NULL: nothing. */
 struct slab *take_remote_queue(struct remote_queue *queue);
 /* Makes the remote frees so far free blocks. For the slab's owning thread. */
 void take_remote_frees(struct slab *slab);

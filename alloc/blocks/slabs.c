@@ -80,6 +80,18 @@ uint32_t count_free(const struct slab *slab)
     return count_free_from(slab, 0);
 }
 
+enum free_blocks free_blocks_of(const struct slab *slab)
+{
+    bool some = false, all = true;
+    size_t words = slab_words(slab);
+    for (size_t i = 0; i < words && !(some && !all); i++) {
+        uint64_t free = slab->words[i].free;
+        some = some || free != 0;
+        all = all && free == slab_word_mask(slab, i);
+    }
+    return all ? ALL_FREE : some ? SOME_FREE : NONE_FREE;
+}
+
 static uint32_t reuse_threshold(const struct slab *slab)
 {
     return slab->capacity / REUSE_THRESHOLD_DIVISOR;
@@ -332,17 +344,32 @@ void free_to_slab(struct bin *bin, void *block)
     end_slow_path(thread_heap);
 }
 
-/* Block by block, since a collection may come between: [whole list], [on its way]. */
+/* Of a list that is not empty. A collection may come between: [whole list], [on its way]. */
+static void *flush_block(struct bin *bin, bool *is_due)
+{
+    void *block = bin->local_free;
+    bin->local_free = *(void **)block;
+    bin->local_free_room++;
+    *is_due = set_block_free(block);
+    return block;
+}
+
 void flush_local_free(struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++)
         while (heap->bins[i].local_free) {
-            void *block = heap->bins[i].local_free;
-            heap->bins[i].local_free = *(void **)block;
-            heap->bins[i].local_free_room++;
-            if (set_block_free(block))
+            bool is_due;
+            void *block = flush_block(&heap->bins[i], &is_due);
+            if (is_due)
                 rebin(slab_at(block));
         }
+}
+
+void flush_bin_at_exit(struct bin *bin)
+{
+    bool is_due;
+    while (bin->local_free)
+        flush_block(bin, &is_due);
 }
 
 void blocks_flush_thread(void)
@@ -363,13 +390,15 @@ bool make_current(struct bin *bin, struct slab *slab)
 {
     slab->state = SLAB_CURRENT;
     slab->frees_until_rebin = NEVER_REBIN;
+    thread_heap_of(slab)->used_bins |= UINT64_C(1) << slab->class_index;
     bin->current = slab;
     atomic_signal_fence(memory_order_seq_cst);
     enter_young(slab);
     sweep_before_use(slab);
     atomic_signal_fence(memory_order_seq_cst);
     size_t first = atomic_load_explicit(&slab->start, memory_order_relaxed) / SLAB_WORD_BLOCKS;
-    count_taken(count_free_from(slab, first) * slab->block_bytes);
+    if (counts_taken())
+        count_taken(count_free_from(slab, first) * slab->block_bytes);
     return find_word(bin, first);
 }
 

@@ -39,6 +39,9 @@ static inline void set_shape(struct slab *slab, char *base, size_t block_bytes, 
 /* How many granules a slab of a class has. */
 size_t slab_granules(unsigned class_index);
 uint32_t count_free(const struct slab *slab);
+/* For whoever need not know how many: looks at no more words than it takes. */
+enum free_blocks { NONE_FREE, SOME_FREE, ALL_FREE };
+enum free_blocks free_blocks_of(const struct slab *slab);
 /* Whose slab it is; NULL: it is abandoned. With the lock held, unless it stays whose it was. */
 void set_thread_heap(struct slab *slab, struct thread_heap *heap);
 /* A slab all of whose blocks are free. NULL: out of memory. With the lock held. */
@@ -52,6 +55,8 @@ void free_to_slab(struct bin *bin, void *block);
 bool set_block_free(void *block);
 /* Gives the blocks in local free lists to their slabs. */
 void flush_local_free(struct thread_heap *heap);
+/* The same of one bin, whose slabs are about to be abandoned: so none is rebinned. */
+void flush_bin_at_exit(struct bin *bin);
 
 /* Each gives the bin a word with a free block, false if it cannot: from the current slab, ... */
 bool use_current(struct bin *bin);

@@ -4,7 +4,8 @@
  *
  *     first need   a record, used before if there is one, and empty bins
  *     exit         the local free lists go to their slabs; empty slabs go back, the others are
- *                  abandoned: they lie in lists of blocks_heap, by size class
+ *                  abandoned: they lie in lists of blocks_heap, by size class. The bins that the
+ *                  thread has used are made empty, for the next
  *     adoption     a thread that needs blocks takes an abandoned slab before it asks for a new one
  *     fork         the child has one thread; the slabs of the others are abandoned
  *
@@ -12,7 +13,8 @@
  * common heap, under a lock; its frees are remote ones.
  *
  * Abandoned slabs have a remote free queue of their own. Whoever holds the lock rebins what is in
- * it: [owning thread writes], heap.h.
+ * it: [owning thread writes], heap.h. The queue of a thread that has ended is closed, so adoption
+ * does not look into it.
  */
 #include "alloc/blocks/threads.h"
 
@@ -44,14 +46,27 @@ int32_t local_free_limit(size_t block_bytes)
                                                      : LOCAL_FREE_BLOCKS;
 }
 
+_Static_assert(SIZE_CLASSES <= 64, "a bit each in used_bins");
+
+/* An empty bin. It says that its slabs were rebinned after no sweep: there is none to rebin. */
+static void start_bin(struct bin *bin, size_t block_bytes)
+{
+    *bin =
+        (struct bin){.block_bytes = block_bytes, .local_free_room = local_free_limit(block_bytes)};
+}
+
+/* A heap that a thread has given up is ready for the next: start and exit cost what the thread has
+ * used. Not ready: a new one, and in the child of a fork those of the threads that it does not
+ * have. */
 static void start_bins(struct thread_heap *heap)
 {
+    if (heap->is_ready)
+        return;
     memset(heap->unvisited, 0, sizeof heap->unvisited);
     for (size_t i = 0; i < SIZE_CLASSES; i++)
-        heap->bins[i] = (struct bin){
-            .block_bytes = size_class_bytes[i],
-            .local_free_room = local_free_limit(size_class_bytes[i]),
-            .rebinned_sweep = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire)};
+        start_bin(&heap->bins[i], size_class_bytes[i]);
+    heap->used_bins = 0;
+    heap->is_ready = true;
 }
 
 static struct thread_heap *take_thread_heap(bool *first)
@@ -67,6 +82,7 @@ static struct thread_heap *take_thread_heap(bool *first)
         heap = new_thread_heap_record();
     if (heap) {
         start_bins(heap);
+        open_remote_queue(heap);
         heap->alive = true;
         *first = blocks_heap.threads++ == 0;
     }
@@ -104,20 +120,30 @@ struct thread_heap *common_heap(void)
 
 /* Abandoned slabs. With the lock held. */
 
-/* A slab that is on no list. */
-static void abandon(struct slab *slab)
+/* Sweeps the slab and takes its remote frees. */
+static enum free_blocks look_at(struct slab *slab)
 {
     sweep_with_lock(slab, SWEEPER_OWNER);
     take_remote_frees(slab);
-    uint32_t count = count_free(slab);
-    if (count == slab->capacity) {
+    return free_blocks_of(slab);
+}
+
+/* A slab that is on no list and has been looked at. */
+static void abandon_with(struct slab *slab, enum free_blocks free)
+{
+    if (free == ALL_FREE) {
         release_slab(slab);
         return;
     }
     struct abandoned_bin *bin = &blocks_heap.abandoned[slab->class_index];
     set_thread_heap(slab, NULL);
-    slab->state = count > 0 ? SLAB_ABANDONED : SLAB_ABANDONED_FULL;
-    push_slab(count > 0 ? &bin->available : &bin->full, slab);
+    slab->state = free == SOME_FREE ? SLAB_ABANDONED : SLAB_ABANDONED_FULL;
+    push_slab(free == SOME_FREE ? &bin->available : &bin->full, slab);
+}
+
+static void abandon(struct slab *slab)
+{
+    abandon_with(slab, look_at(slab));
 }
 
 static void abandon_all(struct slab **list)
@@ -131,12 +157,17 @@ static void abandon_all(struct slab **list)
     }
 }
 
-/* A slab that is abandoned already. */
+/* A slab that is abandoned already. It comes to the front of its list, though it may have had free
+ * blocks before: it has more of them than others. */
 static void rebin_abandoned(struct slab *slab)
 {
+    enum free_blocks free = look_at(slab);
     struct abandoned_bin *bin = &blocks_heap.abandoned[slab->class_index];
     unlink_slab(slab->state == SLAB_ABANDONED ? &bin->available : &bin->full, slab);
-    abandon(slab);
+    if (free == SOME_FREE && slab->state == SLAB_ABANDONED)
+        push_slab(&bin->available, slab);
+    else
+        abandon_with(slab, free);
 }
 
 static void rebin_abandoned_queued(void)
@@ -166,16 +197,8 @@ static void rebin_abandoned_after_sweep(void)
     }
 }
 
-/* A heap that no thread has may still have been sent slabs by one that looked too early. */
-static void forward_queues_of_exited(void)
-{
-    for (struct thread_heap *heap = blocks_heap.unused_thread_heaps; heap; heap = heap->next)
-        rebin_queued(heap);
-}
-
 static void rebin_all_abandoned(void)
 {
-    forward_queues_of_exited();
     rebin_abandoned_queued();
     rebin_abandoned_after_sweep();
 }
@@ -203,12 +226,16 @@ static struct slab *take_abandoned(unsigned class_index)
 struct slab *adopt_slab(unsigned class_index, struct thread_heap *heap)
 {
     lock_acquire(&blocks_heap.lock);
+    size_t used = blocks_heap.runs.used_granules;
     struct slab *slab = take_abandoned(class_index);
     if (slab) {
         take_remote_frees(slab);
         set_thread_heap(slab, heap);
     }
-    release_and_give_back(0);
+    if (blocks_heap.runs.used_granules != used)
+        release_and_give_back(0);
+    else
+        lock_release(&blocks_heap.lock);
     return slab;
 }
 
@@ -223,6 +250,15 @@ static void abandon_bin(struct bin *bin)
         push_slab(&bin->available, current);
     abandon_all(&bin->available);
     abandon_all(&bin->full);
+    start_bin(bin, bin->block_bytes);
+}
+
+/* A slab comes to a bin only as its current one (make_current), a block to a local free list only
+ * from a slab of the bin. */
+static void each_used_bin(struct thread_heap *heap, void (*visit)(struct bin *bin))
+{
+    for (uint64_t used = heap->used_bins; used; used &= used - 1)
+        visit(&heap->bins[__builtin_ctzl(used)]);
 }
 
 /* In an operation, or when the heap thaws; then for a thread that has ended. A thread that is
@@ -230,12 +266,14 @@ static void abandon_bin(struct bin *bin)
  * collection follows no list of slabs. No fork comes in between: [frozen]. */
 static void give_up_thread_heap(struct thread_heap *heap)
 {
-    flush_local_free(heap);
+    each_used_bin(heap, flush_bin_at_exit);
     lock_acquire(&blocks_heap.lock);
     heap->alive = false;
-    for (unsigned i = 0; i < SIZE_CLASSES; i++)
-        abandon_bin(&heap->bins[i]);
-    memset(heap->unvisited, 0, sizeof heap->unvisited);
+    close_remote_queue(heap);
+    each_used_bin(heap, abandon_bin);
+    heap->used_bins = 0;
+    if (blocks_heap.collector) /* else there are no late sweeps */
+        memset(heap->unvisited, 0, sizeof heap->unvisited);
     heap->next = blocks_heap.unused_thread_heaps;
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;
@@ -327,12 +365,13 @@ static void forget_other_threads(void)
     for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
         for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
             struct thread_heap *heap = (struct thread_heap *)record;
-            atomic_store_explicit(&heap->remote_queue.newest, NULL, memory_order_relaxed);
+            open_remote_queue(heap); /* what is in it is forgotten */
             if (heap == thread_heap || heap == blocks_heap.common_heap)
                 continue;
+            close_remote_queue(heap);
             if (heap->alive)
                 free_local_lists(heap);
-            heap->alive = heap->in_slow_path = false;
+            heap->alive = heap->in_slow_path = heap->is_ready = false;
             heap->next = blocks_heap.unused_thread_heaps;
             blocks_heap.unused_thread_heaps = heap;
         }

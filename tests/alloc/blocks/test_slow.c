@@ -285,6 +285,7 @@ static void allocate_in_sight(void *unused)
 {
     pthread_t thread;
     collector.before_allocation = see_allocation;
+    blocks_heap.unused_thread_heaps = NULL; /* they are ready for threads with local free lists */
     require(pthread_create(&thread, NULL, allocate_and_free, unused) == 0);
     pthread_join(thread, NULL);
 }

@@ -145,11 +145,65 @@ static void test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found(void **s
     slab->thread_heap = work.heap;
     push_remote_free(slab, work.blocks[0], index_in(slab, work.blocks[0]));
     slab->thread_heap = NULL;
-    assert_ptr_equal(work.heap->remote_queue.newest, slab);
+    assert_ptr_equal(blocks_heap.abandoned_queue.newest, slab);
     assert_ptr_equal(adopt_slab(size_class_of(2500), thread_heap), slab);
-    assert_null(work.heap->remote_queue.newest);
+    assert_null(blocks_heap.abandoned_queue.newest);
     assert_false(slab->queued);
     assert_int_equal(free_in(slab), slab->capacity - 1);
+}
+
+/* The blocks were freed while the thread was there, which did not look at its queue any more. */
+static void test_remote_frees_that_a_thread_has_not_looked_at_are_taken_as_it_exits(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(1500, 2, 2, true);
+    struct slab *slab = blocks_slab_of(work.blocks[0]);
+    blocks_free(work.blocks[0]);
+    assert_ptr_equal(work.heap->remote_queue.newest, slab);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    assert_ptr_equal(work.heap->remote_queue.newest, QUEUE_CLOSED);
+    assert_false(slab->queued);
+    assert_int_equal(free_in(slab), slab->capacity - 1);
+    assert_int_equal(slab->words[0].remote, 0);
+    blocks_free(work.blocks[1]); /* queues it, though it was in a queue when the thread exited */
+    assert_ptr_equal(blocks_heap.abandoned_queue.newest, slab);
+    assert_null(adopt_slab(size_class_of(1500), thread_heap));
+    assert_int_equal(slabs_of(1500), 0);
+}
+
+/* A slab that is another's by now is in the queue of a thread that exits. */
+static void test_a_thread_that_exits_passes_on_what_is_not_its_own(void **state)
+{
+    (void)state;
+    void *blocks[2] = {blocks_alloc(1600), blocks_alloc(1600)};
+    struct slab *slab = blocks_slab_of(blocks[0]);
+    pthread_t thread = start_work(1600, 1, 0, true);
+    slab->thread_heap = work.heap;
+    push_remote_free(slab, blocks[0], index_in(slab, blocks[0]));
+    slab->thread_heap = thread_heap;
+    assert_ptr_equal(work.heap->remote_queue.newest, slab);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    assert_ptr_equal(thread_heap->remote_queue.newest, slab);
+    rebin_queued(thread_heap);
+    assert_false(slab->queued);
+    blocks_free(blocks[1]);
+}
+
+static void test_a_thread_heap_that_is_used_again_takes_remote_frees(void **state)
+{
+    (void)state;
+    do_work(1700, 1, 0);
+    const struct thread_heap *heap = work.heap;
+    pthread_t thread = start_work(1700, 1, 1, true);
+    assert_ptr_equal(work.heap, heap);
+    blocks_free(work.blocks[0]);
+    bool is_queued = heap->remote_queue.newest == blocks_slab_of(work.blocks[0]);
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    assert_true(is_queued);
+    assert_int_equal(slabs_of(1700), 0);
 }
 
 static void free_all_work(void)
@@ -219,6 +273,28 @@ static void test_thread_heaps_are_used_again(void **state)
     }
 }
 
+static bool is_as_at_the_start(const struct bin *bin, size_t class_index)
+{
+    return bin->block_bytes == size_class_bytes[class_index] && !bin->local_free &&
+           !bin->free_word && !bin->current && !bin->available && !bin->full &&
+           bin->local_free_room == local_free_limit(bin->block_bytes);
+}
+
+/* The next thread finds them so: nobody looks at a bin when a heap is used again. */
+static void test_an_exit_leaves_every_bin_as_a_thread_needs_it_that_starts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZE_CLASSES; i += 7) {
+        do_work(size_class_bytes[i], 600, 3); /* more than a local free list has room for */
+        for (size_t j = work.count - work.kept; j < work.count; j++)
+            blocks_free(work.blocks[j]);
+        assert_true(work.heap->is_ready);
+        assert_int_equal(work.heap->used_bins, 0);
+        for (size_t j = 0; j < SIZE_CLASSES; j++)
+            assert_true(is_as_at_the_start(&work.heap->bins[j], j));
+    }
+}
+
 static void test_an_exit_during_a_fork_is_made_up_for_in_the_parent(void **state)
 {
     (void)state;
@@ -270,6 +346,29 @@ static void test_the_child_of_a_fork_adopts_what_the_others_had(void **state)
     (void)state;
     pthread_t thread = start_work(3700, FEW, 1, true);
     assert_child_beside_succeeds(thread, look_at_the_others_slabs, NULL);
+}
+
+/* The child of a fork: what the other thread had in its bins is none of a new thread's. */
+static void take_the_others_heap(void *unused)
+{
+    (void)unused;
+    struct thread_heap *heap = work.heap;
+    unsigned class_index = size_class_of(3700);
+    blocks_fork_child();
+    require(heap->bins[class_index].current != NULL && !heap->is_ready);
+    pthread_t thread = start_work(64, 1, 1, true);
+    require(work.heap == heap && heap->is_ready);
+    require(is_as_at_the_start(&heap->bins[class_index], class_index));
+    sem_post(&work.may_exit);
+    pthread_join(thread, NULL);
+    require(blocks_is_valid());
+}
+
+static void test_a_thread_of_a_forks_child_starts_with_empty_bins(void **state)
+{
+    (void)state;
+    pthread_t thread = start_work(3700, FEW, 1, true);
+    assert_child_beside_succeeds(thread, take_the_others_heap, NULL);
 }
 
 /* A local free list with a link that is torn: see [the child's copy]. The first block of the list
@@ -371,12 +470,17 @@ int main(void)
         cmocka_unit_test(test_a_full_abandoned_slab_serves_when_a_block_of_it_is_freed),
         cmocka_unit_test(test_the_last_free_of_an_abandoned_slab_gives_it_back),
         cmocka_unit_test(test_a_free_that_was_sent_to_a_thread_that_is_gone_is_found),
+        cmocka_unit_test(test_remote_frees_that_a_thread_has_not_looked_at_are_taken_as_it_exits),
+        cmocka_unit_test(test_a_thread_that_exits_passes_on_what_is_not_its_own),
+        cmocka_unit_test(test_a_thread_heap_that_is_used_again_takes_remote_frees),
         cmocka_unit_test(test_trim_gives_back_what_a_thread_that_is_gone_had),
         cmocka_unit_test(test_trim_gives_back_what_other_threads_have_freed),
         cmocka_unit_test(test_a_large_block_gets_what_a_thread_that_is_gone_had),
         cmocka_unit_test(test_thread_heaps_are_used_again),
+        cmocka_unit_test(test_an_exit_leaves_every_bin_as_a_thread_needs_it_that_starts),
         cmocka_unit_test(test_an_exit_during_a_fork_is_made_up_for_in_the_parent),
         cmocka_unit_test(test_the_child_of_a_fork_adopts_what_the_others_had),
+        cmocka_unit_test(test_a_thread_of_a_forks_child_starts_with_empty_bins),
         cmocka_unit_test(test_a_torn_list_frees_no_live_block_in_the_child_of_a_fork),
         cmocka_unit_test(test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork),
         cmocka_unit_test(test_the_child_of_a_fork_forgets_who_was_pushing),
