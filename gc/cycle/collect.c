@@ -481,8 +481,8 @@ static enum part next_part(enum collect_cause cause)
     return cause == CAUSE_FULL ? NO_STOP : FIRST_STOP;
 }
 
-/* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that is
- * used, then. */
+/* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that
+ * is used, then. */
 static size_t expected_live(void)
 {
     return state.old_bytes > 0 ? state.old_bytes : blocks_used_bytes();

@@ -337,9 +337,7 @@ def test_collections_are_as_natively(
             assert abs(traced[key] - native[key]) <= 0.02 * native[key], key
 
 
-def test_minor_collections_are_as_natively(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_minor_collections_are_as_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or nearly: which of the first are full ones is told by their time. Valgrind 3.19 does not know
     userfaultfd; the recorder makes the call. Each minor collection is held against a full one."""
     minor = []
