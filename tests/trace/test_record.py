@@ -338,8 +338,8 @@ def test_collections_are_as_natively(
 
 
 def test_minor_collections_are_as_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or nearly: which of the first are full ones is told by their time. Valgrind 3.19 does not know
-    userfaultfd; the recorder makes the call. Each minor collection is held against a full one."""
+    """Or nearly: which of the first are full ones is told by their time. Valgrind 3.19 does not
+    know userfaultfd; the recorder makes the call. Each is held against a full collection."""
     minor = []
     for number, run in enumerate((under, under_the_recorder)):
         report = tmp_path / f"{number}.json"
