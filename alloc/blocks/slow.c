@@ -76,6 +76,15 @@ static bool take_new_slab(struct thread_heap *heap, unsigned class_index)
     return slab && make_current(&heap->bins[class_index], slab);
 }
 
+/* Time passes where no run is taken or given back, too: a server that is quiet has slabs with room.
+ * Adoption and a new slab look by themselves. */
+static bool look_at_surplus(void)
+{
+    lock_acquire(&blocks_heap.lock);
+    release_and_give_back(0);
+    return true;
+}
+
 /* Gives the bin a word with a free block. False: out of memory. */
 static bool refill(struct thread_heap *heap, unsigned class_index)
 {
@@ -90,8 +99,9 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
         rebin_queued(heap);
         if (use_available(bin) ||
             (sweep_was_late() && find_available_after_sweep(heap, class_index) &&
-             use_available(bin)) ||
-            adopt(heap, class_index))
+             use_available(bin)))
+            return look_at_surplus();
+        if (adopt(heap, class_index))
             return true;
         enum growth growth = ask_collector(
             BLOCK_ALIGNMENT, slab_granules(class_index) * GRANULE_BYTES, tries, exhausted);

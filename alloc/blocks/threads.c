@@ -226,16 +226,12 @@ static struct slab *take_abandoned(unsigned class_index)
 struct slab *adopt_slab(unsigned class_index, struct thread_heap *heap)
 {
     lock_acquire(&blocks_heap.lock);
-    size_t used = blocks_heap.runs.used_granules;
     struct slab *slab = take_abandoned(class_index);
     if (slab) {
         take_remote_frees(slab);
         set_thread_heap(slab, heap);
     }
-    if (blocks_heap.runs.used_granules != used)
-        release_and_give_back(0);
-    else
-        lock_release(&blocks_heap.lock);
+    release_and_give_back(0);
     return slab;
 }
 
