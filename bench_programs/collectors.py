@@ -346,12 +346,17 @@ JAVA = """class Foreign {
     }
 }
 """
-PYTHON = """import mmap, json
+
+
+def foreign_script(dumps: int) -> str:
+    """Python with a gigabyte of mappings of its own, and so many times 12 MB of text made of
+    objects."""
+    return f"""import mmap, json
 held = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for page in range(0, 1 << 30, 4096):
     held[page] = 1
-for _ in range(8):
-    json.dumps([{"a": i, "b": "x" * 600} for i in range(20000)])
+for _ in range({dumps}):
+    json.dumps([{{"a": i, "b": "x" * 600}} for i in range(20000)])
 """
 
 
@@ -360,7 +365,9 @@ def foreign(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "Foreign.java"
         source.write_text(JAVA)
-        commands = {"python3": (["/usr/bin/python3", "-c", PYTHON], "gc:free=ignore,initial=64M")}
+        commands = {
+            "python3": (["/usr/bin/python3", "-c", foreign_script(8)], "gc:free=ignore,initial=64M")
+        }
         if Path("/usr/bin/java").exists():
             java = ["java", "-Xmx2500m", "-XX:+UseSerialGC", str(source)]
             commands["java"] = (java, "gc:free=ignore,every=20000")

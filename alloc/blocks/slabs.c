@@ -344,32 +344,30 @@ void free_to_slab(struct bin *bin, void *block)
     end_slow_path(thread_heap);
 }
 
-/* Of a list that is not empty. A collection may come between: [whole list], [on its way]. */
-static void *flush_block(struct bin *bin, bool *is_due)
+/* Of a list that is not empty. A collection may come between: [whole list], [on its way]. Returns
+ * the block if its slab is to be rebinned, else NULL. */
+static void *flush_block(struct bin *bin)
 {
     void *block = bin->local_free;
     bin->local_free = *(void **)block;
     bin->local_free_room++;
-    *is_due = set_block_free(block);
-    return block;
+    return set_block_free(block) ? block : NULL;
 }
 
 void flush_local_free(struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++)
         while (heap->bins[i].local_free) {
-            bool is_due;
-            void *block = flush_block(&heap->bins[i], &is_due);
-            if (is_due)
+            void *block = flush_block(&heap->bins[i]);
+            if (block)
                 rebin(slab_at(block));
         }
 }
 
 void flush_bin_at_exit(struct bin *bin)
 {
-    bool is_due;
     while (bin->local_free)
-        flush_block(bin, &is_due);
+        flush_block(bin);
 }
 
 void blocks_flush_thread(void)

@@ -23,6 +23,7 @@ import jsonschema
 import pytest
 from allotrope.features.cluster import connection, worker
 from allotrope.features.cluster.simulate import Submission, answer_of
+from allotrope.features.server.plan import free_port
 from allotrope.features.suite.output import recommend_suite
 from allotrope.features.suite.tables import name_of
 from allotrope.system.errors import UserError
@@ -190,12 +191,6 @@ def kept_in(folder: Path) -> dict[str, Any]:
         return {}
     entries: dict[str, Any] = json.loads(state.read_text())["programs"].get("entries", {})
     return {name: entry for name, by_host in entries.items() for entry in by_host.values()}
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture

@@ -375,12 +375,16 @@ class TestShipment:
 
 
 class Bare:
-    """A worker that has none of these folders, and a /var/tmp of its own."""
+    """A worker that has neither the tree nor what is in `shipped`, and a /var/tmp of its own.
+    `on`: what tells a command to measure there."""
 
-    def __init__(self, cluster: Cluster, hidden: list[Path]) -> None:  # noqa: F811
+    def __init__(self, cluster: Cluster, folder: Path) -> None:  # noqa: F811
+        self.on = on(cluster.address)
+        self.folder, self.shipped = folder, folder / "shipped"
+        self.shipped.mkdir()
         script = 'n=$1; shift; while [ $n -gt 0 ]; do if [ -d "$1" ]; then '
         script += 'mount -t tmpfs tmpfs "$1" || exit 1; fi; shift; n=$((n-1)); done; exec "$@"'
-        folders = [str(one) for one in (Path("/var/tmp"), *hidden)]
+        folders = [str(one) for one in (Path("/var/tmp"), SOURCE, BUILD, self.shipped)]
         before = ["unshare", "--mount", "sh", "-c", script, "sh", str(len(folders)), *folders]
         cluster.start_worker(*before)
         self.process = cluster.workers[-1]
@@ -392,104 +396,78 @@ class Bare:
 
 @pytest.fixture
 def bare(cluster: Cluster, tmp_path: Path) -> Iterator[Bare]:  # noqa: F811
-    """It has neither the tree nor what the tests ship."""
     trial = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     if subprocess.run(trial, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to a mount namespace")
-    (tmp_path / "shipped").mkdir()
-    yield Bare(cluster, [SOURCE, BUILD, tmp_path / "shipped"])
+    yield Bare(cluster, tmp_path)
 
 
 @needs_dask
 class TestBareWorkers:
-    def test_a_suite(
-        self,
-        real: Command,
-        cluster: Cluster,  # noqa: F811
-        bare: Bare,
-        tmp_path: Path,
-    ) -> None:
+    def test_a_suite(self, real: Command, bare: Bare) -> None:
         """The figures are those of one machine. A second time nothing is sent, and what was changed
         here is sent anew; what was changed there is refused."""
-        there = tmp_path / "shipped"
+        there = bare.shipped
         suite, counter = there / "suite.toml", there / "more" / "count.awk"
         suite.write_text(SUITE)
         (there / "words").write_text("".join(f"word{n}\n" for n in range(3000)))
         counter.parent.mkdir()
         counter.write_text("{ a[NR] = $0 } END { print NR }\n")
-        alone = tmp_path / "alone"
+        alone = bare.folder / "alone"
         alone.mkdir()
         assert real.run(*words(suite, alone)).returncode == 0
-        ship = [*on(cluster.address), "--ship"]
-        without = real.run(*words(suite, tmp_path, *ship[:-1]))
+        ship = [*bare.on, "--ship"]
+        without = real.run(*words(suite, bare.folder, *ship[:-1]))
         assert without.returncode == 2 and " is missing" in without.stderr
-        done = real.run(*words(suite, tmp_path, *ship))
+        done = real.run(*words(suite, bare.folder, *ship))
         assert done.returncode == 0, done.stderr
         assert f" on {socket.gethostname()}: " in done.stderr
         assert done.stderr.count("shipped to worker") == 1
-        assert deterministic(read(tmp_path)) == deterministic(read(alone))
+        assert deterministic(read(bare.folder)) == deterministic(read(alone))
         assert bare.path(counter).read_text() == counter.read_text()
-        again = real.run(*words(suite, tmp_path, *ship))
+        again = real.run(*words(suite, bare.folder, *ship))
         assert again.returncode == 0 and "shipped to worker" not in again.stderr
         counter.write_text("{ a[NR] = $0 $0 } END { print NR }\n")
-        changed = real.run(*words(suite, tmp_path, *ship))
+        changed = real.run(*words(suite, bare.folder, *ship))
         assert changed.returncode == 0, changed.stderr
         assert "shipped to worker" in changed.stderr and ": 1 file, " in changed.stderr
         assert bare.path(counter).read_text() == counter.read_text()
         bare.path(counter).write_text("{}\n")
-        refused = real.run(*words(suite, tmp_path, *ship))
+        refused = real.run(*words(suite, bare.folder, *ship))
         assert refused.returncode == 2
         assert f"{counter} was changed since it was shipped" in refused.stderr
 
-    def test_what_no_word_names_is_shipped_when_asked(
-        self,
-        real: Command,
-        cluster: Cluster,  # noqa: F811
-        bare: Bare,
-        tmp_path: Path,
-    ) -> None:
-        there = tmp_path / "shipped"
+    def test_what_no_word_names_is_shipped_when_asked(self, real: Command, bare: Bare) -> None:
+        there = bare.shipped
         suite, data = there / "suite.toml", there / "data"
         suite.write_text('[[program]]\nname = "all"\ncommand = "cat $SUITE/data/*"\n')
         data.mkdir()
         for name in ("one", "two"):
             (data / name).write_text(name)
-        given = words(suite, tmp_path, *on(cluster.address), "--ship-with", str(data))
+        given = words(suite, bare.folder, *bare.on, "--ship-with", str(data))
         here = there / "where the user stands"
         here.mkdir()
         done = real.run(*given, cwd=here)
         assert done.returncode == 0, done.stderr
         assert bare.path(here).is_dir()
-        assert {one["status"] for one in read(tmp_path)["programs"]} == {"measured"}
+        assert {one["status"] for one in read(bare.folder)["programs"]} == {"measured"}
         assert bare.path(data / "two").read_text() == "two"
 
-    def test_an_allocators_library(
-        self,
-        real: Command,
-        cluster: Cluster,  # noqa: F811
-        bare: Bare,
-        tmp_path: Path,
-    ) -> None:
+    def test_an_allocators_library(self, real: Command, bare: Bare) -> None:
         """One that is named by its path."""
-        there = tmp_path / "shipped"
+        there = bare.shipped
         suite, library = there / "suite.toml", there / "mine.so"
         suite.write_text('[[program]]\nname = "true"\ncommand = ["true"]\n')
         shutil.copy(BUILD / ".libs" / "liballotrope-bsd.so", library)
         given = ["compare", "--suite", str(suite), "--rounds", "1", "-a", "glibc"]
-        given += ["-a", str(library), "--json", str(tmp_path / "json")]
-        done = real.run(*given, "--state", str(tmp_path / "state"), *on(cluster.address), "--ship")
+        given += ["-a", str(library), "--json", str(bare.folder / "json")]
+        done = real.run(*given, "--state", str(bare.folder / "state"), *bare.on, "--ship")
         assert done.returncode == 0, done.stderr
         assert bare.path(library).read_bytes() == library.read_bytes()
 
-    def test_the_simulator(
-        self,
-        real: Command,
-        threaded_trace: Path,
-        cluster: Cluster,  # noqa: F811
-        bare: Bare,
-    ) -> None:
+    def test_the_simulator(self, real: Command, threaded_trace: Path, bare: Bare) -> None:
         given = simulate_words("pages", threaded_trace)
-        there = ["--cluster", cluster.address]
+        there = bare.on[:2]
         without = real.run(*given, *there)
         assert without.returncode == 2 and "allotrope-simulate is missing" in without.stderr
         shipped = real.run(*given, *there, "--ship")
@@ -497,17 +475,11 @@ class TestBareWorkers:
         assert shipped.stdout == real.run(*given).stdout
         assert not bare.path(BUILD / "allotrope-launch").exists()
 
-    def test_a_study(
-        self,
-        real: Command,
-        cluster: Cluster,  # noqa: F811
-        bare: Bare,
-        tmp_path: Path,
-    ) -> None:
+    def test_a_study(self, real: Command, bare: Bare) -> None:
         """Programs and sources are in the trees, which are the client's alone."""
         given = ["study", "barriers", "--quick", "--rounds", "1", "--only", "interactive"]
-        out = tmp_path / "out"
-        done = real.run(*given, "--out", str(out), *on(cluster.address), "--ship", timeout=600)
+        out = bare.folder / "out"
+        done = real.run(*given, "--out", str(out), *bare.on, "--ship", timeout=600)
         assert done.returncode == 0, done.stderr
         assert "shipped to worker" in done.stderr
         assert "interactive was measured on " in done.stderr

@@ -22,7 +22,6 @@ import functools
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import tomllib
@@ -32,6 +31,7 @@ from typing import Iterator
 
 import pytest
 from allotrope.features.reach.served import is_served_by
+from allotrope.features.server.plan import free_port
 from allotrope.system.allocators import choose
 from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Process, Watcher
@@ -78,13 +78,6 @@ def is_installed(package: str) -> bool:
     query = ["dpkg-query", "-W", "-f", "${Status}", package]
     result = subprocess.run(query, capture_output=True, text=True, check=False)
     return "ok installed" in result.stdout
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def script_environment(directory: Path) -> dict[str, str]:

@@ -31,9 +31,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Callable
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / name) for name in ("tests", "analysis", "bench_programs")]
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", os.getcwd())
 
+from allotrope.features.server.plan import free_port  # noqa: E402
+from collectors import foreign_script  # noqa: E402
 from under import BUILD, LIBRARY  # noqa: E402
 
 SPECS = (
@@ -42,13 +45,6 @@ SPECS = (
     "gc:free=ignore,markers=1,generations=2,concurrent=on,pause=5",
     "gc:markers=1,generations=2,concurrent=on,pause=5",
 )
-FOREIGN = """import mmap, json
-held = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-for page in range(0, 1 << 30, 4096):
-    held[page] = 1
-for _ in range(24):
-    json.dumps([{"a": i, "b": "x" * 600} for i in range(20000)])
-"""
 # 600,000 buffers of 100 to 1,900 bytes, of which a request replaces 500.
 NODE = """
 const held = [];
@@ -113,12 +109,6 @@ def run(command: list[str], spec: str, folder: Path) -> Found:
         sys.exit(f"pauses: {command[0]} under {spec}: status {done.returncode}")
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Found(json.loads(statistics.read_text()), cpu)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def served(
@@ -196,7 +186,7 @@ def tree(*words: str) -> Callable[[str, Path], Found]:
 
 
 def foreign(spec: str, folder: Path) -> Found:
-    return run(["/usr/bin/python3", "-c", FOREIGN], spec, folder)
+    return run(["/usr/bin/python3", "-c", foreign_script(24)], spec, folder)
 
 
 PROGRAMS: dict[str, Callable[[str, Path], Found]] = {

@@ -29,10 +29,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Iterator
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / name) for name in ("tests", "analysis")]
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", os.getcwd())
 
-from under import PYTHON, SOURCE  # noqa: E402
+from allotrope.features.server.plan import free_port  # noqa: E402
+from under import PYTHON  # noqa: E402
 
 ADDED = 100  # documents by a request
 # What is kept, and requests a second, for a sixth of CYCLE seconds each.
@@ -215,12 +217,6 @@ def load(server: Server, begun: float, minutes: float) -> None:
         except (OSError, AssertionError, ValueError) as error:
             server.fault = f"request {number}: {error!r}"
             return
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def command_of(kind: str, port: int) -> list[str]:

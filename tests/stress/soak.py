@@ -38,6 +38,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "analysis"))
 
 from allotrope.features.leaks.measure import places_of  # noqa: E402
+from allotrope.features.server.plan import free_port  # noqa: E402
 
 BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
@@ -73,12 +74,6 @@ try:
 except KeyboardInterrupt:
     pass
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 Leaked = dict[str, tuple[int, int]]  # by place, blocks and bytes
