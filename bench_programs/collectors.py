@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compares collectors and allocators on the programs of collected.h and on real ones.
 
-    /usr/bin/python3 bench_programs/collectors.py trees|limits|programs|pauses|foreign [ROUNDS]
+    /usr/bin/python3 bench_programs/collectors.py trees|limits|programs|larger|pauses|foreign [ROUNDS]
 
 Rounds are interleaved in rotated order. What is printed are medians: processor time (user and
 system), time by the clock, peak resident memory, and the ratios to the first contender's in the
@@ -40,6 +40,7 @@ def ours(name: str, spec: str, variant: str = "") -> Contender:
     return Contender(name, variant, {"LD_PRELOAD": LIBRARY, "ALLOTROPE": spec})
 
 
+CYCLES = "gc:free=ignore,generations=2,concurrent=on"
 TREES = {
     "gcbench depth=16": ["gcbench", "depth=16"],
     "binary_trees depth=18": ["binary_trees", "depth=18"],
@@ -56,7 +57,10 @@ TREE_CONTENDERS = [
     ours("gc honour", "gc:free=honour,leaks=collect"),
     ours("gc ignore", "gc:free=ignore", "_forgets"),
     ours("gc ignore, frees called", "gc:free=ignore"),
+    ours("gc cycles", CYCLES, "_forgets"),
+    ours("gc cycles, frees called", CYCLES),
     Contender("libgc", "_libgc"),
+    Contender("libgc incremental", "_libgc", {"GC_ENABLE_INCREMENTAL": "1"}),
 ]
 
 # Half a second of work or more each, one process, its input there already: {numbers} are those
@@ -110,7 +114,69 @@ PROGRAM_CONTENDERS = [
     ours("blocks", "blocks"),
     ours("gc honour", "gc:free=honour,leaks=collect"),
     ours("gc ignore", "gc:free=ignore"),
+    ours("gc cycles", CYCLES),
 ]
+# A server whose work is a script; the client's part is some milliseconds.
+REDIS = """socket=$(mktemp -u)
+redis-server --port 0 --unixsocket "$socket" --save "" --appendonly no > /dev/null &
+until [ -S "$socket" ]; do sleep 0.01; done
+redis-cli -s "$socket" eval "
+for i = 1, 300000 do redis.call('set', 'k' .. i % 150000, string.rep('v', i % 190)) end
+for i = 1, 60000 do redis.call('del', 'k' .. i * 2); redis.call('rpush', 'l' .. i % 900, i) end
+" 0
+redis-cli -s "$socket" shutdown nosave
+wait
+"""
+# The same programs and others, with 30 to 70 MB each.
+LARGER = {
+    "gawk": [
+        "gawk",
+        '{c[$1%5003]=c[$1%5003] " " $1; d[$1]=$1 "x"; n++} END {for (k in c) m+=length(c[k]); print m}',
+        "{numbers}",
+    ],
+    "perl": [
+        "perl",
+        "-ne",
+        "chomp; $c{$_%5003}.=$_; $d{$_}=[$_,$_*2] if $_%2; delete $d{$_-9} if $_%3==0;"
+        " END {print scalar keys %d}",
+        "{numbers}",
+    ],
+    "python3": [
+        "/usr/bin/python3",
+        "-c",
+        "kept=[]\nfor i in range(300000):\n    o={'a': i, 'b': str(i)*(i%9), 'c': [i]*(i%20)}\n"
+        "    if i%3==0: kept.append(o)\nprint(len(kept))",
+    ],
+    "lua": [
+        "lua5.4",
+        "-e",
+        "local t={} for i=1,400000 do local s={i, tostring(i)} if i%2==0 then t[#t+1]=s end end"
+        " print(#t)",
+    ],
+    "sqlite3": [
+        "sqlite3",
+        ":memory:",
+        "create table t(a,b); with recursive c(x) as (select 1 union all"
+        " select x+1 from c where x<900000) insert into t select x,x*x%1000 from c;"
+        " create index i on t(b); delete from t where a%3=0; select count(*) from t",
+    ],
+    "gcc": [
+        "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
+        "-quiet",
+        "-imultiarch",
+        "x86_64-linux-gnu",
+        "-D_GNU_SOURCE",
+        "-O2",
+        "-include",
+        "regex",
+        "-include",
+        "functional",
+        "-o",
+        "/dev/null",
+        "{cxx}",
+    ],
+    "redis": ["sh", "-c", REDIS],
+}
 
 
 @dataclass(frozen=True)
@@ -240,23 +306,32 @@ int main() {
 """
 
 
-def programs(rounds: int) -> None:
+def of_programs(commands: dict[str, list[str]], rounds: int) -> None:
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
         numbers, cxx = Path(folder) / "numbers", Path(folder) / "words.cc"
         numbers.write_text("".join(f"{number}\n" for number in range(1, 600001)))
         cxx.write_text(CXX)
         places = {"{source}": str(SOURCE), "{numbers}": str(numbers), "{cxx}": str(cxx)}
-        for title, words in PROGRAMS.items():
+        for title, words in commands.items():
             command = [places.get(word, word) for word in words]
-            commands = {one.name: command for one in PROGRAM_CONTENDERS}
-            ratios.append(compare(title, commands, PROGRAM_CONTENDERS, rounds))
+            same = {one.name: command for one in PROGRAM_CONTENDERS}
+            ratios.append(compare(title, same, PROGRAM_CONTENDERS, rounds))
     for one in PROGRAM_CONTENDERS[1:]:
         means = [
             statistics.geometric_mean(ratio[one.name][what] for ratio in ratios)
             for what in ("cpu", "peak")
         ]
         print(f"{one.name}, geometric means: CPU x{means[0]:.3f}, peak x{means[1]:.3f}")
+
+
+def programs(rounds: int) -> None:
+    of_programs(PROGRAMS, rounds)
+
+
+def larger(rounds: int) -> None:
+    """30 to 70 MB under glibc, where most of PROGRAMS have less."""
+    of_programs(LARGER, rounds)
 
 
 @dataclass(frozen=True)
@@ -286,6 +361,16 @@ def marking_of_libgc(command: list[str], markers: int) -> Marking:
     )
 
 
+def longest_stop_of_incremental(command: list[str], markers: int) -> float:
+    """Of libgc's incremental mode, in ms: it stops the world to end each marking."""
+    with tempfile.NamedTemporaryFile() as log:
+        added = {"GC_PRINT_STATS": "1", "GC_MARKERS": str(markers), "GC_ENABLE_INCREMENTAL": "1"}
+        run(command, added, log.name)
+        text = Path(log.name).read_text(errors="replace")
+    found = re.findall(r"World-stopped marking took (\d+) ms (\d+) ns", text)
+    return max((int(ms) + int(ns) / 1e6 for ms, ns in found), default=float("nan"))
+
+
 def figures_of_ours(command: list[str], spec: str) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figures.json"
@@ -305,16 +390,22 @@ def pauses(rounds: int) -> None:
             command = [program(words[0], "_libgc"), *words[1:]]
             own_command = [program(words[0], "_forgets"), *words[1:]]
             spec = f"gc:free=ignore,markers={markers}"
-            theirs, samples = [], []
+            theirs, incremental, samples, cycles = [], [], [], []
             for _ in range(rounds):
                 theirs.append(marking_of_libgc(command, markers))
+                incremental.append(longest_stop_of_incremental(command, markers))
                 samples.append(figures_of_ours(own_command, spec))
+                cycles.append(figures_of_ours(own_command, f"{CYCLES},markers={markers}"))
             rate = statistics.median(one.bytes_per_ns for one in theirs)
             node = NODE_BYTES_OF_LIBGC.get(words[0])
             print(
                 f"    libgc, {markers} marker(s): longest"
                 f" {statistics.median(one.longest_ms for one in theirs):6.1f} ms,"
                 f" mark {rate:.2f} GB/s" + (f" {rate * 1e3 / node:.0f} M blocks/s" if node else "")
+            )
+            print(
+                f"    libgc incremental, {markers} marker(s): longest stop"
+                f" {statistics.median(incremental):6.1f} ms"
             )
 
             def middle(value: Callable[[dict[str, int]], float]) -> float:
@@ -332,6 +423,8 @@ def pauses(rounds: int) -> None:
                 f" {middle(lambda one: one['collections']):.0f} collections",
                 flush=True,
             )
+            longest = statistics.median(one["longest_pause_ns"] / 1e6 for one in cycles)
+            print(f"    gc cycles, {markers} marker(s): longest {longest:6.1f} ms", flush=True)
 
 
 JAVA = """class Foreign {
@@ -389,6 +482,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "trees": trees,
     "limits": limits,
     "programs": programs,
+    "larger": larger,
     "pauses": pauses,
     "foreign": foreign,
 }

@@ -20,6 +20,7 @@
 #include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/quarantine.h"
+#include "vm/single_threaded.h"
 
 void blocks_lock(void)
 {
@@ -146,9 +147,6 @@ void blocks_each_range(blocks_range_visitor *visit, void *argument)
         visit(argument, slab->base, slab->base + slab->granules * GRANULE_BYTES, slab);
 }
 
-/* glibc's: false from the first pthread_create on. */
-extern char __libc_single_threaded __attribute__((weak));
-
 /* A free that is ignored is one store, that of the retired bit. A thread that is stopped before it
  * has the block in a register: [on its way]. Otherwise a collection might free the block, and the
  * bit be the next block's. A thread that is stopped behind it does not touch the block any more.
@@ -160,8 +158,7 @@ void blocks_retire(const void *block, const char *function)
     if (!slab)
         return;
     size_t index = live_index(slab, block, function);
-    bool alone = &__libc_single_threaded && __libc_single_threaded;
-    slab_set_retired(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index), alone);
+    slab_set_retired(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index), single_threaded());
     keep_in_register(block);
 }
 

@@ -25,6 +25,7 @@
 #include "alloc/blocks/remote.h"
 #include "vm/freeze.h"
 #include "vm/pages.h"
+#include "vm/single_threaded.h"
 
 /* A thread counts what it retires by such steps. */
 enum { COUNTED_BYTES = 64 << 10 };
@@ -83,12 +84,12 @@ static bool find_programs(struct slab *slab, const void *block, const char *func
     return true;
 }
 
-/* [one-retires]. False: it was retired already, perhaps by another thread just now. */
+/* [one-retires]. False: it was retired already, perhaps by another thread just now. The locked
+ * instruction waits until the fill has left the processor's store buffer: a tenth of perl's time.
+ */
 static bool set_retired(struct slab *slab, size_t index)
 {
-    uint64_t before =
-        __atomic_fetch_or(&word_of(slab, index)->retired, slab_bit(index), __ATOMIC_RELEASE);
-    return (before & slab_bit(index)) == 0;
+    return !slab_test_and_set_retired(word_of(slab, index), slab_bit(index), single_threaded());
 }
 
 /* [retired-is-filled] */
@@ -182,13 +183,27 @@ void *quarantine_resize(void *block, size_t size, bool *twice)
     return moved;
 }
 
+typedef uint64_t fill_words __attribute__((vector_size(16)));
+
+static const uint64_t FILL_WORD = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
+
+/* Whether the fill of 64 bytes is whole. */
+static inline bool is_filled(const char *bytes)
+{
+    const fill_words *at = (const void *)bytes, fill = (fill_words){0} + FILL_WORD;
+    fill_words changed = (at[0] ^ fill) | (at[1] ^ fill) | (at[2] ^ fill) | (at[3] ^ fill);
+    return (changed[0] | changed[1]) == 0;
+}
+
 /* Where the fill of a small block has changed; its size: nowhere. */
 static size_t find_written(const char *block, size_t bytes)
 {
-    const uint64_t fill = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
+    enum { FILLED_AT_ONCE = 4 * sizeof(fill_words) };
     size_t at = 0;
-    while (at < bytes && *(const uint64_t *)(const void *)(block + at) == fill)
-        at += sizeof fill;
+    while (at + FILLED_AT_ONCE <= bytes && is_filled(block + at))
+        at += FILLED_AT_ONCE;
+    while (at < bytes && *(const uint64_t *)(const void *)(block + at) == FILL_WORD)
+        at += sizeof FILL_WORD;
     while (at < bytes && block[at] == (char)QUARANTINE_FILL)
         at++;
     return at;

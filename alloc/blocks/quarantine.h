@@ -34,7 +34,8 @@
  *                       ageing comes between. In a frozen heap it is retired without the lock, and
  *                       is not closed.
  * [one-retires]         The bit is set by an atomic instruction that tells what it was. Of two
- *                       threads that free a block one is told that it was freed.
+ *                       threads that free a block one is told that it was freed. A process with
+ *                       one thread reads the bit and then sets it.
  * [retired until free]  A block that is released by its age has its retired bit until it is free. A
  *                       small block has the remote bit besides, until its owning thread makes it
  *                       free: [remote until free] (heap.h). So a second free is told all the time.

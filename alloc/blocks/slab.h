@@ -316,13 +316,25 @@ static inline void slab_clear_free(uint64_t *free, uint64_t bits)
 /* Where frees are ignored. alone: no other thread can change the word, so one instruction without a
  * lock will do ([single instruction]). Elsewhere the instruction is locked, as are those that clear
  * bits: [retired-is-atomic]. A bit that is lost makes the block a leak. Where leaks are kept
- * nothing would free it. (A quarantine asks what the bit was, so quarantine.c sets it.) */
+ * nothing would free it. */
 static inline void slab_set_retired(struct slab_word *word, uint64_t bits, bool alone)
 {
     if (alone)
         __asm__ volatile("orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
     else
         __asm__ volatile("lock orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
+}
+
+/* The same of one block, of which all that was written before is seen by whoever sees the bit.
+ * True: it was set already. */
+static inline bool slab_test_and_set_retired(struct slab_word *word, uint64_t bit, bool alone)
+{
+    if (!alone)
+        return (__atomic_fetch_or(&word->retired, bit, __ATOMIC_RELEASE) & bit) != 0;
+    bool was_set = (word->retired & bit) != 0;
+    atomic_signal_fence(memory_order_release);
+    slab_set_retired(word, bit, true);
+    return was_set;
 }
 
 #endif

@@ -67,6 +67,7 @@
 #include "vm/granule_map.h"
 #include "vm/number.h"
 #include "vm/pages.h"
+#include "vm/single_threaded.h"
 
 enum gc_free { FREE_IGNORE, FREE_HONOUR, FREE_QUARANTINE };
 enum gc_concurrent { CONCURRENT_OFF, CONCURRENT_ON };
@@ -395,9 +396,6 @@ static void asked(uintptr_t rip)
     if (allocator_asked)
         allocator_asked(rip);
 }
-
-/* glibc's: false from the first pthread_create on. */
-extern char __libc_single_threaded __attribute__((weak));
 
 /* glibc sets the handler of the signal when it makes its first thread, before it allocates for it,
  * and would end a wait in EINTR for who asks. */

@@ -39,13 +39,29 @@ static __attribute__((noinline)) void mark_roots_singly(const char *start, const
     }
 }
 
+/* The words of [start, end) of which a candidate half in a stride is the upper one, or, of a
+ * mangled word, the lower one. */
+static __attribute__((noinline)) void mark_roots_of_stride(const char *start, const char *stride,
+                                                           const char *end)
+{
+    for (const char *at = stride; at < stride + STRIDE_BYTES; at += VECTOR_BYTES)
+        for (unsigned found = candidate_halves(&mark.bounds, halves_at(at)); found;
+             found &= found - 1) {
+            const char *half = at + PACKED_BYTES * (unsigned)__builtin_ctz(found);
+            if (half > start)
+                mark_root(&mark.markers[0], word_at(half - PACKED_BYTES));
+            if (half + sizeof(uintptr_t) <= end)
+                mark_root(&mark.markers[0], demangled(word_at(half), mark.bounds.guard));
+        }
+}
+
 void mark_roots(const void *start, const void *end)
 {
     const struct heap_bounds bounds = mark.bounds;
     const char *first = (const char *)round_up((uintptr_t)start, sizeof(uintptr_t)), *at = first;
     for (; at + STRIDE_BYTES <= (const char *)end; at += STRIDE_BYTES)
         if (__builtin_expect(has_candidates(&bounds, at), 0))
-            mark_roots_singly(first, at, at + STRIDE_BYTES);
+            mark_roots_of_stride(first, at, end);
     mark_roots_singly(first, at, end);
 }
 

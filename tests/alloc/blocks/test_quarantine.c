@@ -154,6 +154,36 @@ static int start(void **state)
     return blocks_init(25, &collector) && blocks_alloc(1) ? 0 : -1;
 }
 
+static size_t look_at(const void *block, struct quarantine_written written[MOST_WRITTEN])
+{
+    const struct slab *slab = slab_at(block);
+    size_t index = index_in(slab, block);
+    blocks_lock();
+    quarantine_look(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
+    blocks_unlock();
+    return quarantine_take_written(written);
+}
+
+static void test_a_write_to_any_byte_of_a_retired_block_is_found(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 16, 48, 64, 80, 112, 200, 1000, 5000};
+    struct quarantine_written written[MOST_WRITTEN];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *block = blocks_alloc(sizes[i]);
+        size_t bytes = slab_at(block)->block_bytes;
+        assert_true(quarantine_block(block, "free"));
+        assert_int_equal(look_at(block, written), 0);
+        for (size_t offset = 0; offset < bytes; offset++) {
+            block[offset] ^= 1;
+            assert_int_equal(look_at(block, written), 1);
+            assert_ptr_equal(written[0].block, block);
+            assert_int_equal(written[0].offset, offset);
+            block[offset] ^= 1;
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_a_second_free_is_told_until_the_block_is_free),
         cmocka_unit_test(test_a_released_block_does_not_age_again),
         cmocka_unit_test(test_a_large_block_that_cannot_be_opened_is_released_later),
+        cmocka_unit_test(test_a_write_to_any_byte_of_a_retired_block_is_found),
     };
     return cmocka_run_group_tests_name("quarantine", tests, start, NULL);
 }
