@@ -113,6 +113,20 @@ static void *map_aligned(size_t bytes, size_t alignment, int protection, int fla
     return start;
 }
 
+/* Below a multiple of 4 GiB where it would lie at one. A kernel that finds the place taken gives
+ * another. */
+static void *map_near(uintptr_t wanted, size_t bytes, size_t alignment, int protection, int flags)
+{
+    if (lies_at_a_half(wanted, bytes))
+        wanted = round_down(round_down(wanted + bytes, HALF) - bytes - 1, alignment);
+    char *start = wanted ? map((void *)wanted, bytes, protection, flags) : NULL;
+    if (start && start == (char *)wanted)
+        return start;
+    if (start)
+        pages_unmap(start, bytes);
+    return map_aligned(bytes, alignment, protection, flags);
+}
+
 void *pages_reserve(size_t bytes, size_t alignment)
 {
     return map_aligned(bytes, alignment, PROT_NONE, MAP_NORESERVE);
@@ -163,17 +177,23 @@ static bool can_grow_elsewhere(void *address, size_t old_bytes, size_t new_bytes
     return !syscall_failed(grown) || grown == -ENOMEM;
 }
 
-void *pages_reserve_to_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment)
+void *pages_reserve_to_move(void *address, size_t old_bytes, void *wanted, size_t new_bytes,
+                            size_t alignment)
 {
     if (new_bytes > old_bytes && (!can_grow_elsewhere(address, old_bytes, new_bytes) ||
                                   !pages_are_to_be_had(new_bytes - old_bytes)))
         return NULL;
-    return pages_reserve(new_bytes, alignment);
+    return map_near((uintptr_t)wanted, new_bytes, alignment, PROT_NONE, MAP_NORESERVE);
 }
 
 void *pages_map(size_t bytes, size_t alignment)
 {
     return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);
+}
+
+void *pages_map_near(void *wanted, size_t bytes, size_t alignment)
+{
+    return map_near((uintptr_t)wanted, bytes, alignment, PROT_READ | PROT_WRITE, 0);
 }
 
 bool pages_discard(void *address, size_t bytes)

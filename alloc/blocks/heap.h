@@ -384,6 +384,7 @@ struct blocks_heap {
     uint64_t threads;
     uint64_t large_blocks, large_bytes;
     struct slab *mappings;              /* SLAB_MAPPINGs with records of the heap */
+    uintptr_t mappings_from;            /* where the last of them was to lie: large.c */
     struct slab *_Atomic young;         /* see young.c */
     _Atomic uint32_t entering_young;    /* threads that are about to push: [young is listed] */
     unsigned rows;                      /* of bits, behind a record's words: slab.h */

@@ -101,24 +101,58 @@ static struct slab *take_run(size_t usable, struct stretch *contents)
     return slab;
 }
 
+/* Mappings lie below the window if they can, each below the one before, with as much room to grow
+ * as it has bytes. So the upper halves of all blocks' addresses are few, and a collector tells most
+ * other pointers by them (gc/mark/candidates.h). The first 4 GiB are the fast table's. */
+static const uintptr_t MAPPINGS_BELOW = (uintptr_t)4 << 30, MAPPINGS_SPAN = (uintptr_t)48 << 30;
+static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
+
+static uintptr_t first_mapping_end(void)
+{
+    return window.base - MAPPINGS_BELOW;
+}
+
+static void *place_of_mapping(size_t alignment, size_t bytes)
+{
+    uintptr_t first = first_mapping_end(), lowest = first - MAPPINGS_SPAN;
+    uintptr_t end = blocks_heap.mappings ? blocks_heap.mappings_from : first;
+    if (bytes > MAPPINGS_SPAN / 8 || alignment > MAPPINGS_SPAN / 8)
+        return NULL;
+    if (bytes >= HUGE_PAGE_BYTES && alignment < HUGE_PAGE_BYTES)
+        alignment = HUGE_PAGE_BYTES;
+    if (end - lowest < 2 * bytes + alignment)
+        end = first; /* the kernel finds another place where that is taken */
+    blocks_heap.mappings_from = round_down(end - 2 * bytes, alignment);
+    return (void *)blocks_heap.mappings_from;
+}
+
+/* It may be a little lower than it was to lie. */
+static void note_place_of_mapping(const char *base)
+{
+    if (first_mapping_end() - (uintptr_t)base <= MAPPINGS_SPAN &&
+        (uintptr_t)base < blocks_heap.mappings_from)
+        blocks_heap.mappings_from = (uintptr_t)base;
+}
+
 static struct slab *take_mapping(size_t alignment, size_t usable)
 {
-    size_t granules = granules_for(usable);
-    char *base = pages_map(granules * GRANULE_BYTES, alignment);
+    size_t granules = granules_for(usable), bytes = granules * GRANULE_BYTES;
+    char *base = pages_map_near(place_of_mapping(alignment, bytes), bytes, alignment);
     struct slab *slab = base ? new_slab_record(1) : NULL;
-    if (!slab || !granule_map_set(base, granules * GRANULE_BYTES, slab)) {
+    if (!slab || !granule_map_set(base, bytes, slab)) {
         if (slab)
             drop_slab_record(slab);
         if (base) {
-            granule_map_set(base, granules * GRANULE_BYTES, NULL);
-            pages_unmap(base, granules * GRANULE_BYTES);
+            granule_map_set(base, bytes, NULL);
+            pages_unmap(base, bytes);
         }
         return NULL;
     }
     slab->zero = true;
+    note_place_of_mapping(base);
     enter(slab, base, usable, granules, SLAB_MAPPING);
     blocks_heap.mapped_granules += granules;
-    account_mapped((ptrdiff_t)(granules * GRANULE_BYTES));
+    account_mapped((ptrdiff_t)bytes);
     return slab;
 }
 
@@ -418,12 +452,14 @@ static bool move_mapping(struct slab *slab, size_t bytes)
 {
     size_t old_bytes = slab->granules * GRANULE_BYTES;
     char *old_base = slab->base;
-    char *target = pages_reserve_to_move(old_base, old_bytes, bytes, GRANULE_BYTES);
+    char *target = pages_reserve_to_move(
+        old_base, old_bytes, place_of_mapping(GRANULE_BYTES, bytes), bytes, GRANULE_BYTES);
     if (!target)
         return false;
     granule_map_set(old_base, old_bytes, NULL);
     if (granule_map_set(target, bytes, slab) && pages_move(old_base, old_bytes, target, bytes)) {
         slab->base = target;
+        note_place_of_mapping(target);
         return true;
     }
     granule_map_set(target, bytes, NULL);

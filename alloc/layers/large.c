@@ -138,7 +138,7 @@ static bool move(struct large_block *block, size_t usable)
 {
     size_t old_mapping = mapping_bytes(block->usable_bytes), mapping = mapping_bytes(usable);
     char *old_payload = block->payload;
-    char *target = pages_reserve_to_move(old_payload, old_mapping, mapping, GRANULE_BYTES);
+    char *target = pages_reserve_to_move(old_payload, old_mapping, NULL, mapping, GRANULE_BYTES);
     if (!target)
         return false;
     granule_map_set(old_payload, old_mapping, NULL);

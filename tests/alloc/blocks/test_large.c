@@ -14,6 +14,7 @@
 #include "tests/unit/unit.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
+#include "vm/window.h"
 
 enum { MIB = 1 << 20 };
 static const size_t mapping_from = (size_t)32 << 20;
@@ -288,6 +289,65 @@ static void test_an_alignment_above_a_granule_is_a_mappings(void **state)
     blocks_free(block);
 }
 
+/* The upper halves of all blocks' addresses are few: large.c. */
+static bool lies_below_window(const char *block)
+{
+    return (uintptr_t)block < window.base && window.base - (uintptr_t)block < (uintptr_t)53 << 30;
+}
+
+static void test_mappings_lie_below_the_window(void **state)
+{
+    (void)state;
+    enum { MAPPINGS = 8, TURNS = 200 };
+    char *blocks[MAPPINGS] = {0};
+    for (int turn = 0; turn < TURNS; turn++) { /* 6 GiB of addresses in all */
+        char **block = &blocks[turn * 5 % MAPPINGS];
+        blocks_free(*block);
+        *block = blocks_alloc(mapping_from);
+        assert_true(lies_below_window(*block));
+        write_pattern(*block, 4096);
+        for (int i = 0; i < MAPPINGS; i++)
+            assert_true(!blocks[i] || has_pattern(blocks[i], 4096));
+    }
+    char *aligned = blocks_alloc_aligned((size_t)1 << 30, MIB);
+    assert_true(lies_below_window(aligned));
+    blocks_free(aligned);
+    for (int i = 0; i < MAPPINGS; i++)
+        blocks_free(blocks[i]);
+}
+
+static void test_mappings_that_move_lie_below_the_window(void **state)
+{
+    (void)state;
+    char *block = blocks_alloc(mapping_from), *neighbour = blocks_alloc(mapping_from);
+    write_pattern(block, mapping_from);
+    for (size_t bytes = mapping_from; bytes <= 16 * mapping_from; bytes += 3 * mapping_from) {
+        block = blocks_resize(block, bytes);
+        assert_true(lies_below_window(block) && has_pattern(block, mapping_from));
+    }
+    blocks_free(block);
+    blocks_free(neighbour);
+}
+
+/* With room to grow they would take 80 GiB; there are 48. */
+static void test_mappings_find_a_place_when_that_below_the_window_is_used_up(void **state)
+{
+    (void)state;
+    enum { MAPPINGS = 40 };
+    const size_t bytes = (size_t)1 << 30;
+    char *blocks[MAPPINGS];
+    for (int i = 0; i < MAPPINGS; i++) {
+        blocks[i] = blocks_alloc(bytes);
+        assert_non_null(blocks[i]);
+        write_pattern(blocks[i], 4096);
+    }
+    for (int i = 0; i < MAPPINGS; i++) {
+        assert_true(has_pattern(blocks[i], 4096));
+        blocks_free(blocks[i]);
+    }
+    assert_true(blocks_is_valid());
+}
+
 static void test_sizes_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -345,6 +405,9 @@ int main(void)
         cmocka_unit_test(test_a_block_does_not_move_to_memory_that_cannot_be_had),
         cmocka_unit_test(test_a_mapping_shrinks_in_place_to_half_and_is_copied_below),
         cmocka_unit_test(test_an_alignment_above_a_granule_is_a_mappings),
+        cmocka_unit_test(test_mappings_lie_below_the_window),
+        cmocka_unit_test(test_mappings_that_move_lie_below_the_window),
+        cmocka_unit_test(test_mappings_find_a_place_when_that_below_the_window_is_used_up),
         cmocka_unit_test(test_sizes_that_cannot_be_are_refused),
         cmocka_unit_test(test_a_closed_block_cannot_be_read_and_its_memory_serves_after_its_free),
     };
