@@ -117,6 +117,33 @@ static void test_nothing_goes_before_a_round_is_over(void **state)
     assert_child_succeeds(free_and_wait_a_moment, NULL);
 }
 
+static uint64_t made_up_clock(void)
+{
+    return now_ns;
+}
+
+/* A second passes before each malloc of a size that always takes the slow path. */
+static void be_quiet(void *unused)
+{
+    (void)unused;
+    static char *blocks[SLABS][BLOCKS];
+    fill(blocks);
+    for (size_t i = 1; i < BLOCKS; i++)
+        blocks_free(blocks[0][i]);
+    blocks_heap.runs.now_ns = made_up_clock;
+    for (int i = 0; i < 100; i++) {
+        now_ns += ROUND_NS / 2;
+        blocks_free(blocks_alloc(TABLE_LARGEST + 1));
+    }
+    require(is_zero(blocks[0][BLOCKS - 1], BYTES) && blocks_is_valid());
+}
+
+static void test_the_slow_path_of_malloc_goes_on_with_rounds(void **state)
+{
+    (void)state;
+    assert_child_succeeds(be_quiet, NULL);
+}
+
 /* The next thread has the heap record, and none of the round's slabs. */
 static void *exit_within_a_round(void *blocks)
 {
@@ -181,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_a_slab_keeps_the_pages_of_its_live_blocks_alone),
         cmocka_unit_test(test_a_slab_that_has_changed_keeps_its_pages_for_a_round),
         cmocka_unit_test(test_nothing_goes_before_a_round_is_over),
+        cmocka_unit_test(test_the_slow_path_of_malloc_goes_on_with_rounds),
         cmocka_unit_test(test_a_thread_may_end_within_a_round),
     };
     return cmocka_run_group_tests_name("idle", tests, start, NULL);
