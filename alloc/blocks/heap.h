@@ -84,7 +84,11 @@
  *     thread_heap.in_slow_path,         its thread                           not atomic
  *       delay, retired_bytes,
  *       unvisited, visited_class,
- *       used_bins
+ *       used_bins,
+ *       calls_until_look,
+ *       looked_at_ns,
+ *       idle_classes,
+ *       round_began_ns
  *     thread_heap.is_ready              holder of `lock`                     not atomic
  *     thread_heap.next                  holder of `lock`                     not atomic
  *     a remote free queue               any thread pushes, unless it is      compare-exchange,
@@ -128,7 +132,12 @@
  *     start, zero, in_slow_path,        no collection reads them
  *       delay, retired_bytes,
  *       unvisited, visited_class,
- *       used_bins, common_heap
+ *       used_bins,
+ *       calls_until_look,
+ *       looked_at_ns,
+ *       idle_classes,
+ *       round_began_ns, seen_free,
+ *       common_heap
  *     taken_bytes                       a hint: a collection comes early or late
  *     all, in the child of a fork       [the child's copy]
  *
@@ -324,9 +333,14 @@ struct thread_heap {
     uint64_t used_bins;       /* bits: classes that have had a slab since the thread's start */
     size_t retired_bytes;     /* that quarantine.c has not counted yet */
     /* The slabs of each class that have not been looked at since the last late sweep: from here to
-     * the end of the list. See late_sweep.h. */
+     * the end of the list. See late_sweep.h. Without a collector: in the round of idle.c. */
     struct slab *unvisited[BIN_LISTS][SIZE_CLASSES];
     unsigned visited_class; /* where the walk over all classes goes on */
+    /* See idle.c. */
+    uint64_t looked_at_ns;     /* the clock, at the last look */
+    uint32_t calls_until_look; /* of malloc's slow path */
+    uint32_t idle_classes;     /* left to look at in the round under way; 0: there is none */
+    uint64_t round_began_ns;   /* the last; before the first: the first look */
 };
 
 /* The calling thread's. Before its first need it is one that is always empty, after thread_exit

@@ -142,6 +142,7 @@ struct slab {
     _Atomic uint16_t start;       /* the first block of its first round; 0 after it: slabs.c */
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
+    uint32_t seen_free; /* free blocks at the last look, see idle.c; 0: none since it was current */
     /* What outlives the record's use: it may be on a remote free queue still. */
     _Atomic bool queued;
     _Atomic bool young;     /* see young.c */

@@ -354,14 +354,19 @@ static void *flush_block(struct bin *bin)
     return set_block_free(block) ? block : NULL;
 }
 
+void flush_bin(struct bin *bin)
+{
+    while (bin->local_free) {
+        void *block = flush_block(bin);
+        if (block)
+            rebin(slab_at(block));
+    }
+}
+
 void flush_local_free(struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++)
-        while (heap->bins[i].local_free) {
-            void *block = flush_block(&heap->bins[i]);
-            if (block)
-                rebin(slab_at(block));
-        }
+        flush_bin(&heap->bins[i]);
 }
 
 void flush_bin_at_exit(struct bin *bin)
@@ -388,6 +393,7 @@ bool make_current(struct bin *bin, struct slab *slab)
 {
     slab->state = SLAB_CURRENT;
     slab->frees_until_rebin = NEVER_REBIN;
+    slab->seen_free = 0;
     thread_heap_of(slab)->used_bins |= UINT64_C(1) << slab->class_index;
     bin->current = slab;
     atomic_signal_fence(memory_order_seq_cst);

@@ -55,7 +55,10 @@ void free_to_slab(struct bin *bin, void *block);
 bool set_block_free(void *block);
 /* Gives the blocks in local free lists to their slabs. */
 void flush_local_free(struct thread_heap *heap);
-/* The same of one bin, whose slabs are about to be abandoned: so none is rebinned. */
+/* The same of one bin. */
+void flush_bin(struct bin *bin);
+/* As flush_local_free, of one bin, whose slabs are about to be abandoned: so none is
+ * rebinned. */
 void flush_bin_at_exit(struct bin *bin);
 
 /* Each gives the bin a word with a free block, false if it cannot: from the current slab, ... */

@@ -32,6 +32,7 @@
 #include "alloc/blocks/slow.h"
 
 #include "alloc/blocks/ask_collector.h"
+#include "alloc/blocks/idle.h"
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
@@ -163,6 +164,8 @@ static void *alloc_in_operation(size_t size, enum run_wish wish)
 {
     if (collector_counts())
         blocks_heap.collector->before_allocation();
+    if (thread_heap->alive)
+        look_for_idle(thread_heap);
     if (size <= CLASS_LARGEST)
         return alloc_small(size);
     return large_block_alloc(BLOCK_ALIGNMENT, size, wish);

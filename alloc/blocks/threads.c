@@ -66,6 +66,8 @@ static void start_bins(struct thread_heap *heap)
     for (size_t i = 0; i < SIZE_CLASSES; i++)
         start_bin(&heap->bins[i], size_class_bytes[i]);
     heap->used_bins = 0;
+    heap->idle_classes = 0;
+    heap->round_began_ns = 0;
     heap->is_ready = true;
 }
 
@@ -268,8 +270,10 @@ static void give_up_thread_heap(struct thread_heap *heap)
     close_remote_queue(heap);
     each_used_bin(heap, abandon_bin);
     heap->used_bins = 0;
-    if (blocks_heap.collector) /* else there are no late sweeps */
+    if (blocks_heap.collector || heap->idle_classes > 0) /* else all are NULL */
         memset(heap->unvisited, 0, sizeof heap->unvisited);
+    heap->idle_classes = 0;
+    heap->round_began_ns = 0;
     heap->next = blocks_heap.unused_thread_heaps;
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;

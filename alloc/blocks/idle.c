@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * idle.c: memory of free blocks in slabs that a thread does not use.
+ *
+ * Free runs decay (decay.h), but a slab stays as long as one block of it lives, waits in a local
+ * free list, or is the only one of its class. After a burst most of a heap may lie in such slabs.
+ * So each thread goes through its bins from time to time, in *rounds* that begin two seconds apart
+ * or more:
+ *
+ *     each bin            its local free list goes back to the slabs. What is empty is released
+ *     the current slab    is *idle* if it was current in the last round: the class is little used
+ *     an available one    is idle if it has as many free blocks as in the last round
+ *     an idle slab        the pages on which all blocks are free go back to the kernel. The slab
+ *                         stays as it is: a free block has no contents
+ *
+ * There is no thread for it: a round goes on in the slow path of malloc, a *step* at a time, some
+ * 50 microseconds. A process that is quiet comes there a few times a second. One that ends within
+ * two seconds never begins a round. The price is a fault for each page that is used again: of the
+ * slabs that a thread takes blocks of, each page once in a round.
+ *
+ * Not with a collector, which looks into slabs. Not where somebody has written into free blocks and
+ * looks later (alloc/checked). Not where the heap has huge pages, which it would break.
+ */
+#include "alloc/blocks/idle.h"
+
+#include "alloc/blocks/slabs.h"
+#include "vm/pages.h"
+
+/* Rounds begin at least so far apart: 2 s. */
+static const uint64_t ROUND_NS = UINT64_C(2000000000);
+
+/* What a step does: so many slabs and bins are looked at, a local free list counting more than one,
+ * or so many pages given back. The last of either may be beyond. */
+enum { LOOKS_A_STEP = 32, LOOKS_A_LIST = 8, PAGES_A_STEP = 256 };
+
+/* Calls until the next look at the clock, where it has not moved on since the last. It moves every
+ * few milliseconds. */
+enum { BUSY_CALLS = 63 };
+
+/* With the number of free blocks in slab.seen_free: their pages have gone back. */
+#define PAGES_GONE (UINT32_C(1) << 31)
+
+/* Pages. */
+
+/* Whether no page has the block or part of it but for free ones. Behind the last block all is
+ * free. */
+static bool blocks_are_free(const struct slab *slab, size_t first, size_t last)
+{
+    for (size_t index = first; index <= last && index < slab->capacity;) {
+        size_t word = index / SLAB_WORD_BLOCKS, low = index % SLAB_WORD_BLOCKS;
+        uint64_t asked = slab_word_mask(slab, word) >> low << low;
+        if (word == last / SLAB_WORD_BLOCKS)
+            asked &= UINT64_MAX >> (SLAB_WORD_BLOCKS - 1 - last % SLAB_WORD_BLOCKS);
+        if (asked & ~slab->words[word].free)
+            return false;
+        index = (word + 1) * SLAB_WORD_BLOCKS;
+    }
+    return true;
+}
+
+static bool page_is_free(const struct slab *slab, size_t page)
+{
+    size_t start = page * PAGE_BYTES;
+    return blocks_are_free(slab, start / slab->block_bytes,
+                           (start + PAGE_BYTES - 1) / slab->block_bytes);
+}
+
+/* Returns how many pages. */
+static size_t discard_free_pages(const struct slab *slab)
+{
+    size_t pages = slab->granules * GRANULE_BYTES / PAGE_BYTES, discarded = 0;
+    for (size_t page = 0; page < pages; page++) {
+        size_t first = page;
+        while (page < pages && page_is_free(slab, page))
+            page++;
+        if (page > first &&
+            pages_discard(slab->base + first * PAGE_BYTES, (page - first) * PAGE_BYTES))
+            discarded += page - first;
+    }
+    return discarded;
+}
+
+/* Returns how many pages it has given back. */
+static size_t look_at_slab(struct slab *slab)
+{
+    uint32_t free = count_free(slab), seen = slab->seen_free;
+    if (seen == (free | PAGES_GONE))
+        return 0;
+    bool is_idle = slab->state == SLAB_CURRENT ? seen != 0 : seen == free;
+    slab->seen_free = free | (is_idle ? PAGES_GONE : 0);
+    return is_idle ? discard_free_pages(slab) : 0;
+}
+
+/* Rounds. */
+
+static unsigned class_of_round(const struct thread_heap *heap)
+{
+    return SIZE_CLASSES - heap->idle_classes;
+}
+
+struct done {
+    size_t looks, pages;
+};
+
+static void enter_class(struct thread_heap *heap, struct done *done)
+{
+    unsigned class_index = class_of_round(heap);
+    struct bin *bin = &heap->bins[class_index];
+    if (!(heap->used_bins >> class_index & 1))
+        return;
+    done->looks += bin->local_free ? LOOKS_A_LIST : 1;
+    flush_bin(bin);
+    if (bin->current)
+        done->pages += look_at_slab(bin->current);
+    heap->unvisited[AVAILABLE_LIST][class_index] = bin->available;
+}
+
+/* Whether a round is under way from now on. The first comes so long after the first look. */
+static bool begin_round(struct thread_heap *heap, uint64_t now_ns)
+{
+    if (heap->round_began_ns == 0)
+        heap->round_began_ns = now_ns;
+    if (now_ns - heap->round_began_ns < ROUND_NS)
+        return false;
+    heap->round_began_ns = now_ns;
+    heap->idle_classes = SIZE_CLASSES;
+    return true;
+}
+
+void give_back_idle(struct thread_heap *heap, uint64_t now_ns)
+{
+    struct done done = {0};
+    if (heap->idle_classes == 0) {
+        if (!begin_round(heap, now_ns))
+            return;
+        enter_class(heap, &done);
+    }
+    while (done.looks < LOOKS_A_STEP && done.pages < PAGES_A_STEP) {
+        struct slab **next = &heap->unvisited[AVAILABLE_LIST][class_of_round(heap)];
+        struct slab *slab = *next;
+        if (slab) {
+            *next = slab->next;
+            done.pages += look_at_slab(slab);
+            done.looks++;
+        } else if (--heap->idle_classes > 0) {
+            enter_class(heap, &done);
+        } else {
+            return;
+        }
+    }
+}
+
+static bool may_give_back(void)
+{
+    return !blocks_heap.collector && !blocks_heap.slab_made && blocks_heap.runs.huge_from == 0;
+}
+
+void look_for_idle_now(struct thread_heap *heap)
+{
+    heap->calls_until_look = UINT32_MAX;
+    if (!may_give_back())
+        return;
+    uint64_t now_ns = blocks_heap.runs.now_ns();
+    heap->calls_until_look = now_ns == heap->looked_at_ns ? BUSY_CALLS : 0;
+    heap->looked_at_ns = now_ns;
+    if (heap->in_slow_path)
+        return;
+    begin_slow_path(heap);
+    give_back_idle(heap, now_ns);
+    end_slow_path(heap);
+}
