@@ -848,5 +848,6 @@ def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
     if "gc" not in account:
         return None
     names = ("causes", "pauses", "given_up", "stopped")
+    names += ("minor", "full", "first_stop", "generations", "cycles")
     groups = {name: account.get(f"gc_{name}", {}) for name in names}
     return {**account["gc"], **groups}
