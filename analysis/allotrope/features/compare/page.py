@@ -442,6 +442,7 @@ def _collection_marks(place: int, one: Result, quantity: str) -> dict[str, Any] 
         "type": "scatter",
         "mode": "markers",
         "name": f"{spec}, collections",
+        "showlegend": False,
         "x": [times["seconds"][one.place] for one in found],
         "y": [times[quantity][one.place] / MEBIBYTE for one in found],
         "text": [one.in_words() for one in found],
