@@ -108,7 +108,7 @@ def collected(timeline: Mapping[str, Sequence[int]]) -> list[Collected]:
     if "collections" not in timeline:
         return []
     found, before = [], (0, 0, 0)
-    counts = zip(*(timeline[key] for key in ("collections", "minor_collections", "pause_ns")))
+    counts = zip(timeline["collections"], timeline["minor_collections"], timeline["pause_ns"])
     for place, now in enumerate(counts):
         every, minor, stopped_ns = (new - old for new, old in zip(now, before))
         if every > 0:
