@@ -184,9 +184,10 @@ struct allocator {
     void (*pages_may_fault)(void);
     /* [start, start + bytes) becomes executable: it may have been written before. */
     void (*code_is_written)(const void *start, size_t bytes);
-    /* Around a call of execve that ends the process: no collection begins between them, and a
-     * signal of one that was given up is taken away. In any thread, also in a signal handler, and
-     * in a vfork child, where they do nothing. after_exec: the call has failed. */
+    /* Around a call of execve that ends the process, or one that changes its credentials or
+     * namespaces: no collection begins between them, no thread of the collector's own is left, and
+     * a signal of a collection that was given up is taken away. In any thread, also in a signal
+     * handler, and in a vfork child, where they do nothing. after_exec: an execve has failed. */
     void (*before_exec)(void);
     void (*after_exec)(void);
     /* The program asks for it by mallopt, and it counts from now on, in place of an option of the

@@ -55,6 +55,7 @@
 #include "vm/granule_map.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
+#include "vm/syscall.h"
 
 /* Which part of a collection a stop is. NO_STOP: a cycle begins, and protects pages first. */
 enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP };
@@ -642,9 +643,12 @@ bool collect_works(void)
     return collection_works(&state.driver);
 }
 
+/* In a vfork child the helpers are another process's. */
 void collect_before_exec(void)
 {
     collection_before_exec(&state.driver);
+    if (state.driver.available && state.driver.process == SYSCALL_0(SYS_getpid))
+        mark_wait_for_helpers(); /* [no-helper-at-rest] */
 }
 
 void collect_after_exec(void)
@@ -672,6 +676,8 @@ bool collect_never_again(void)
     give_up_cycle();
     blocks_unlock();
     bool changed = collection_never_again(&state.driver);
+    if (changed)
+        mark_wait_for_helpers(); /* [no-helper-at-rest] */
     lock_release(&state.lock);
     return changed;
 }

@@ -17,12 +17,17 @@
  *                     and ends, perhaps when the world runs again. The next collection waits for
  *                     its end before it begins (mark_prepare). A fork does not: the child has no
  *                     helpers, and none of what they held (mark_forget_helpers).
+ * [no-helper-at-rest] A helper has the process's credentials and namespaces as they were when it
+ *                     was made, and the kernel lets only a process of one thread change some. So
+ *                     before they change, and before a sandbox, mark_wait_for_helpers is called
+ *                     (collect_before_exec, collect_never_again).
  *
  * Source: Jones, Hosking, Moss, "The Garbage Collection Handbook", 2012, chapter 14 (sharing work,
  * and its termination).
  */
 #include "gc/mark/helpers.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
@@ -164,6 +169,7 @@ static bool start_helper(struct marker *marker)
                      : "=a"(result)
                      : "a"((long)SYS_clone), "D"(flags), "S"(top), "d"(0L), "r"(child_thread_id)
                      : "rcx", "r11", "memory");
+    atomic_store(&marker->thread, syscall_failed(result) ? 0 : (int32_t)result);
     if (syscall_failed(result))
         atomic_store(&marker->running, 0);
     return !syscall_failed(result);
@@ -178,10 +184,30 @@ void mark_prepare(void)
     }
 }
 
+/* [no-helper-at-rest]. `running` does not tell: the kernel clears it before it takes the thread
+ * from the process's list and puts its credentials back. A tracer may keep a helper for ever, and
+ * another thread may have its number by now: so the naps are counted, some 2 s of them, and more
+ * where processors are busy. */
+void mark_wait_for_helpers(void)
+{
+    enum { SHORT_NAPS = 100, NAPS = 2000, SHORT_NS = 50000, LONG_NS = 1000000 };
+    long process = SYSCALL_0(SYS_getpid);
+    for (unsigned i = 0, naps = 0; i < mark.most_markers; i++) {
+        int32_t thread = atomic_load(&mark.markers[i].thread);
+        while (thread && naps < NAPS && SYSCALL_3(SYS_tgkill, process, thread, 0) != -ESRCH) {
+            struct timespec nap = {.tv_nsec = naps++ < SHORT_NAPS ? SHORT_NS : LONG_NS};
+            SYSCALL_2(SYS_nanosleep, &nap, NULL);
+        }
+        atomic_store(&mark.markers[i].thread, 0);
+    }
+}
+
 void mark_forget_helpers(void)
 {
-    for (unsigned i = 0; i < mark.most_markers; i++)
+    for (unsigned i = 0; i < mark.most_markers; i++) {
         atomic_store(&mark.markers[i].running, 0);
+        atomic_store(&mark.markers[i].thread, 0);
+    }
     atomic_store(&mark.pool_lock, 0);
     atomic_store(&mark.asleep, 0);
 }

@@ -30,6 +30,9 @@ bool mark_init(unsigned most_markers, size_t most_stack_bytes);
 
 /* Before the world is stopped: waits until the helpers of the last collection have ended. */
 void mark_prepare(void);
+/* Waits until the kernel has none of them any more, but not for ever. No collection is under way,
+ * and none can begin. Any thread, and a signal handler. */
+void mark_wait_for_helpers(void);
 /* In the child of a fork, which has none of them. */
 void mark_forget_helpers(void);
 

@@ -73,6 +73,7 @@ struct marker {
     uint64_t blocks, bytes;
     char *thread_stack;
     _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
+    _Atomic int32_t thread;   /* its number; 0: none, or one that is gone for sure */
 };
 
 /* Who writes: the thread that has stopped the world, or has the slice ([one-collection],

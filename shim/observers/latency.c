@@ -242,6 +242,8 @@ static bool write_to(int file, bool json)
         if (sum.total > 0)
             emit_histogram(&emitter, call_names[call], &sum, ns_per_tick);
     }
+    if (latency.configuration->allocator->collect) /* a long call may be a collection */
+        output_more_statistics(&emitter, latency.configuration->allocator);
     return output_end(&emitter);
 }
 

@@ -199,6 +199,23 @@ static void note_peak(void)
                                      .cached = account.configuration->allocator->cached_bytes()};
 }
 
+static void note_collections(void *argument, const char *group, const char *key, uint64_t number)
+{
+    struct timeline_point *point = argument;
+    if (strcmp(group, "gc") == 0 && strcmp(key, "collections") == 0)
+        point->collections = number;
+    if (strcmp(group, "gc") == 0 && strcmp(key, "pause_ns") == 0)
+        point->pause_ns = number;
+    if (strcmp(group, "gc_minor") == 0 && strcmp(key, "collections") == 0)
+        point->minor_collections = number;
+}
+
+static bool has_collections(void)
+{
+    const struct allocator *allocator = account.configuration->allocator;
+    return allocator->collect && allocator->more_statistics;
+}
+
 static void add_to_timeline(uint64_t nanoseconds)
 {
     uint64_t mapped = mapped_bytes();
@@ -206,6 +223,8 @@ static void add_to_timeline(uint64_t nanoseconds)
                                    .requested = account.live.requested,
                                    .mapped = mapped,
                                    .resident = heap_resident(mapped)};
+    if (has_collections())
+        account.configuration->allocator->more_statistics(note_collections, &point);
     timeline_add(&account.timeline, &point, nanoseconds_since_start());
 }
 
@@ -491,6 +510,11 @@ static void write_timeline(struct json *json)
         json_number(json, "requested_bytes", point->requested);
         json_number(json, "mapped_bytes", point->mapped);
         json_number(json, "resident_bytes", point->resident);
+        if (has_collections()) {
+            json_number(json, "collections", point->collections);
+            json_number(json, "minor_collections", point->minor_collections);
+            json_number(json, "pause_ns", point->pause_ns);
+        }
         json_end_object(json);
     }
     json_end_array(json);
@@ -515,32 +539,6 @@ static void emit_policy(struct emitter *emitter, const struct allocator_statisti
     emit_powers(emitter, "search_lengths", heap->search_lengths,
                 sizeof heap->search_lengths / sizeof *heap->search_lengths);
     emit_end_object(emitter);
-}
-
-struct group {
-    struct emitter *emitter;
-    const char *name; /* NULL before the first */
-};
-
-static void emit_in_group(void *argument, const char *name, const char *key, uint64_t number)
-{
-    struct group *group = argument;
-    if (!group->name || strcmp(group->name, name) != 0) {
-        if (group->name)
-            emit_end_object(group->emitter);
-        emit_begin_object(group->emitter, name);
-        group->name = name;
-    }
-    emit_number(group->emitter, key, number);
-}
-
-static void emit_more(struct emitter *emitter, const struct allocator *allocator)
-{
-    struct group group = {.emitter = emitter};
-    if (allocator->more_statistics)
-        allocator->more_statistics(emit_in_group, &group);
-    if (group.name)
-        emit_end_object(emitter);
 }
 
 static void emit_system_calls(struct emitter *emitter)
@@ -581,7 +579,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
     emit_memory(&emitter);
     emit_policy(&emitter, &statistics);
     emit_system_calls(&emitter);
-    emit_more(&emitter, configuration->allocator);
+    output_more_statistics(&emitter, configuration->allocator);
     emit_number(&emitter, "pointer_faults", pointer_faults());
     return output_end(&emitter);
 }

@@ -17,6 +17,7 @@ enum { TIMELINE_POINTS = 512 };
 struct timeline_point {
     uint64_t nanoseconds; /* since the start */
     uint64_t requested, mapped, resident;
+    uint64_t collections, minor_collections, pause_ns; /* until then; 0 without a collector */
 };
 
 /* All zero is an empty one. */

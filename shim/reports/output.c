@@ -220,6 +220,32 @@ void output_begin(struct emitter *emitter, int file, bool json, const char *sche
     emit_string(emitter, "preset", configuration->allocator->preset);
 }
 
+struct group {
+    struct emitter *emitter;
+    const char *name; /* NULL before the first */
+};
+
+static void emit_in_group(void *argument, const char *name, const char *key, uint64_t number)
+{
+    struct group *group = argument;
+    if (!group->name || strcmp(group->name, name) != 0) {
+        if (group->name)
+            emit_end_object(group->emitter);
+        emit_begin_object(group->emitter, name);
+        group->name = name;
+    }
+    emit_number(group->emitter, key, number);
+}
+
+void output_more_statistics(struct emitter *emitter, const struct allocator *allocator)
+{
+    struct group group = {.emitter = emitter};
+    if (allocator->more_statistics)
+        allocator->more_statistics(emit_in_group, &group);
+    if (group.name)
+        emit_end_object(emitter);
+}
+
 bool output_end(struct emitter *emitter)
 {
     emit_end_object(emitter);

@@ -52,6 +52,8 @@ void output_write(struct output_pattern pattern, const char *variable,
 /* Begins the object that a report is: its schema, the process and the allocator. */
 void output_begin(struct emitter *emitter, int file, bool json, const char *schema,
                   const struct configuration *configuration);
+/* The allocator's own counters, an object for each group of them. */
+void output_more_statistics(struct emitter *emitter, const struct allocator *allocator);
 /* Ends it. False when not everything could be written. */
 bool output_end(struct emitter *emitter);
 

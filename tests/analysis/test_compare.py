@@ -21,7 +21,7 @@ from typing import Any, Sequence
 import jsonschema
 import pytest
 from allotrope.features.compare import page as compare_page
-from allotrope.features.compare.collector import collections_line, least_running
+from allotrope.features.compare.collector import collected, collections_line, kinds, least_running
 from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
@@ -1036,6 +1036,7 @@ def test_a_collector_need_not_count_causes(tmp_path: Path) -> None:
         "pauses": {},
         "given_up": {},
         "stopped": {},
+        **dict.fromkeys(("minor", "full", "first_stop", "generations", "cycles"), {}),
     }
     document = {"results": [{"spec": "gc:classic", "heap": heap}]}
     [section] = compare_page.collector_sections(document, "x")
@@ -1048,6 +1049,80 @@ def test_the_least_that_a_program_ran_is_told_by_window() -> None:
     stopped["longest_in_100_ms_ns"] = 4_000_000
     assert least_running({"stopped": stopped}) == "0%, 75%, 96%"
     assert least_running({}) == ""
+
+
+def kind_of(collections: int, pause_ns: int, longest_ns: int) -> dict[str, int]:
+    times = {"pause_ns": pause_ns, "longest_pause_ns": longest_ns}
+    phases = {"stop_ns": 1000, "root_ns": 2000, "mark_ns": 3000, "sweep_ns": 4000}
+    return {"collections": collections} | times | phases
+
+
+def test_pauses_are_told_by_kind() -> None:
+    collector = {
+        "collections": 26,
+        "pause_ns": 51_000_000,
+        "longest_pause_ns": 8_000_000,
+        "causes": {},
+        "given_up": {},
+        "pauses": {},
+        "minor": kind_of(24, 24_000_000, 2_000_000),
+        "full": kind_of(2, 10_000_000, 8_000_000),
+        "first_stop": kind_of(1, 900_000, 900_000),
+        "cycles": dict(slices=40, slice_ns=20_000_000, longest_slice_ns=3_000_000)
+        | dict(begun=2, given_up=0, last_pages=77),
+        "generations": dict(dirty_pages=5000, rescanned_bytes=1 << 20, promoted_bytes=3 << 20)
+        | dict(protected_pages=6000),
+        "stopped": {f"longest_in_{n}_ms_ns": 500_000 for n in (1, 10, 100)},
+    }
+    assert collections_line(collector).endswith(
+        "8 ms at most; 24 minor, 2 ms at most; 2 full, 8 ms at most; "
+        "1 first stop of a cycle, 900 µs at most; 40 slices of cycles, 3 ms at most; "
+        "of any 1, 10, 100 ms it ran at least 50%, 95%, 100%"
+    )
+    document = {"results": [{"spec": "gc:x", "heap": {"collector": collector}}]}
+    [section] = compare_page.collector_sections(document, "x")
+    _, by_kind, generations = section.tables
+    phases = ["1 µs", "2 µs", "3 µs", "4 µs"]
+    assert [*map(list, by_kind.rows)] == [
+        ["gc:x", "minor", "24", "24 ms", "2 ms", "1 ms", *phases],
+        ["gc:x", "full", "2", "10 ms", "8 ms", "5 ms", *phases],
+        ["gc:x", "first stop of a cycle", "1", "900 µs", "900 µs", "900 µs", *phases],
+        ["gc:x", "slice of a cycle", "40", "20 ms", "3 ms", "500 µs", *["–"] * 4],
+    ]
+    assert [*map(list, generations.rows)] == [
+        ["gc:x", "5,000", "1.0 MiB", "3.0 MiB", "6,000", "2", "0", "77"]
+    ]
+
+
+def test_without_generations_there_are_no_kinds() -> None:
+    assert kinds({"collections": 3, "minor": {}, "full": {}, "cycles": {}}) == kinds({}) == []
+
+
+def test_collections_stand_where_they_were() -> None:
+    """Those of the points in between are those of the next; a first stop alone is none."""
+    timeline = {
+        "seconds": [0.0, 1.0, 2.0, 3.0, 4.0],
+        "requested_bytes": [1] * 5,
+        "mapped_bytes": [1 << 20, 2 << 20, 3 << 20, 4 << 20, 5 << 20],
+        "resident_bytes": [1] * 5,
+        "collections": [0, 2, 2, 2, 5],
+        "minor_collections": [0, 2, 2, 2, 4],
+        "pause_ns": [0, 1000, 1000, 1500, 9000],
+    }
+    found = collected(timeline)
+    assert [(one.place, one.in_words()) for one in found] == [
+        (1, "2 minor collections, stopped for 1 µs"),
+        (4, "1 full, 2 minor collections, stopped for 8 µs"),
+    ]
+    assert collected({"seconds": [0.0]}) == []
+    document = {"results": [{"spec": "gc:x", "heap": {"timeline": timeline}}]}
+    [section] = compare_page.timeline_sections(document, "")
+    heap = section.figures[0]
+    marks = heap.data[-1]
+    assert (marks["x"], marks["y"]) == ([1.0, 4.0], [2.0, 5.0])
+    assert marks["marker"]["symbol"] == ["circle-open", "diamond"]
+    rows = {row[1]: row[2:] for row in section.tables[0].rows}
+    assert rows["collections"][-1] == "5" and rows["minor collections"][-1] == "4"
 
 
 def test_no_account_is_none(tmp_path: Path) -> None:
@@ -1071,8 +1146,14 @@ def test_latencies_are_taken_of_everyone(real: Command, tmp_path: Path) -> None:
     assert sum(collector["pauses"].values()) == collector["collections"]
     assert sum(collector["causes"].values()) == collector["collections"] > 0
     assert by_spec(document)["bsd"]["heap"]["collector"] is None
+    times = by_spec(document)["gc:free=ignore"]["heap"]["timeline"]
+    assert times["collections"][-1] == collector["collections"]
+    assert times["pause_ns"][-1] == collector["pause_ns"]
+    assert times["minor_collections"][-1] == 0 and sorted(times["pause_ns"]) == times["pause_ns"]
+    assert "collections" not in by_spec(document)["bsd"]["heap"]["timeline"]
     text = page.read_text()
     shown = ("How long calls take", "latency-malloc", "Collections", "heap full", "longest to stop")
+    shown += ("gc:free=ignore, collections",)
     for words_shown in shown:
         assert words_shown in text
 
@@ -1083,7 +1164,8 @@ def test_what_a_collector_did_stands_below_the_table(real: Command) -> None:
     words = ("compare", "--rounds", "1", *specs, "--", "gawk", "BEGIN { while (i++ < 9999) a[i] }")
     said = " ".join(real.run(*words).stdout.split())
     assert " gc: no collection came due. " in said, said
-    collections = r"\d+ collections \(.*?every.*?\), paused [\d.]+ .?s in all, [\d.]+ .?s at most\."
+    collections = r"\d+ collections \(.*?every.*?\), paused [\d.]+ .?s in all, [\d.]+ .?s at most"
+    collections += r"; of any 1, 10, 100 ms it ran at least \d+%, \d+%, \d+%\."
     assert re.search(rf" gc:free=ignore,every=1000: {collections} ", said), said
 
 

@@ -11,7 +11,8 @@ from conftest import Command
 from under import SOURCE
 
 # Keys that are figures or names themselves.
-VARIABLE = re.compile(r"2\^\d+|metric:.*|\d+(\.\d+)?")
+VARIABLE = re.compile(r"(from_)?2\^\d+(_us)?|metric:.*|\d+(\.\d+)?")
+GENERATIONS = "gc:free=ignore,generations=2,concurrent=on,verify=on,every=20"
 WORK = ("awk", "BEGIN { for (i = 0; i < 9; i++) a[i] = i }")
 
 
@@ -47,7 +48,10 @@ def lacking(documents: str, names: Iterator[str]) -> list[str]:
     [
         ("run", "-a", "cartesian", "--stats=FILE", "--", *WORK),
         ("run", "-a", "gc", "--stats=FILE", "--", *WORK),
+        ("run", "-a", GENERATIONS, "--stats=FILE", "--", *WORK),
+        ("run", "-a", "gc:free=quarantine,every=20", "--stats=FILE", "--", *WORK),
         ("run", "-a", "glibc", "--latency=FILE", "--", *WORK),
+        ("run", "-a", "gc", "--latency=FILE", "--", *WORK),
         ("list", "--json"),
         ("doctor", "--json"),
         (
@@ -55,7 +59,7 @@ def lacking(documents: str, names: Iterator[str]) -> list[str]:
             "-a",
             "glibc",
             "-a",
-            "gc",
+            GENERATIONS,
             "--rounds=1",
             "--latency",
             "--json=FILE",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_helpers.c: parallel marking: what of a stack is shared, that no word is lost or taken twice
- * on its way through the pool, and when the markers end: pool-under-lock, idle-is-empty.
+ * on its way through the pool, and when the markers end: pool-under-lock, idle-is-empty,
+ * no-helper-at-rest.
  */
 #include "tests/unit/unit.h"
 
@@ -260,6 +261,28 @@ static void test_helpers_mark_each_block_once_and_end(void **state)
     }
 }
 
+/* [no-helper-at-rest]. Of a process of one thread the call asks nothing but that. */
+static void test_no_helper_is_left_when_it_was_waited_for(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 300; i++) {
+        begin_marking();
+        helpers_drain(MARKERS - 1);
+        mark_wait_for_helpers();
+        assert_int_equal(SYSCALL_1(SYS_unshare, CLONE_THREAD), 0);
+        end_marking();
+    }
+}
+
+/* As for a helper that a tracer keeps, or a number that another thread has now. */
+static void test_nobody_waits_for_ever_for_a_thread_that_stays(void **state)
+{
+    (void)state;
+    second->thread = gettid();
+    mark_wait_for_helpers();
+    assert_int_equal(second->thread, 0);
+}
+
 static void *drain_second(void *unused)
 {
     drain_in_parallel(second);
@@ -311,6 +334,8 @@ int main(void)
         HELPERS_TEST(test_the_next_collection_waits_for_helpers_that_have_not_ended),
         HELPERS_TEST(test_the_child_of_a_fork_waits_for_no_helper),
         HELPERS_TEST(test_helpers_mark_each_block_once_and_end),
+        HELPERS_TEST(test_no_helper_is_left_when_it_was_waited_for),
+        HELPERS_TEST(test_nobody_waits_for_ever_for_a_thread_that_stays),
         HELPERS_TEST(test_an_idle_marker_marks_what_is_shared),
     };
     return cmocka_run_group_tests_name("helpers", tests, make_heap_and_lists, NULL);

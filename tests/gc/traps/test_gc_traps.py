@@ -431,18 +431,26 @@ def test_the_limit_of_an_outer_control_group_counts(tmp_path: Path) -> None:
         group.parent.rmdir()
 
 
-def test_a_helper_that_has_not_ended_at_a_fork_is_not_waited_for(tmp_path: Path) -> None:
-    """A tracer keeps it from beginning. What tells of idle processors takes the place of this
-    machine's, so that there is one."""
+def run_with_helpers(tmp_path: Path, case: str) -> None:
+    """What tells of idle processors takes the place of this machine's, so that there is one."""
     load = tmp_path / "loadavg"
     load.write_text("0.00 0.00 0.00 0/80 1\n")
     script = f'mount --bind {load} /proc/loadavg && exec "$@"'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", "env", f"LD_PRELOAD={LIBRARY}"]
-    command += ["ALLOTROPE=gc:free=ignore", str(PROGRAMS / "world"), "late-helper"]
+    command += ["ALLOTROPE=gc:free=ignore", str(PROGRAMS / "world"), case]
     result = GLIBC.run(command, timeout=TIMEOUT)
     if result.returncode == 77 or result.stderr.startswith(("unshare:", "mount:")):
-        pytest.skip("needs the right to mount, and to trace")
+        pytest.skip(f"needs the right to mount, and to trace; {result.stderr}")
     assert result.returncode == 0, result.stderr
+
+
+def test_a_helper_that_has_not_ended_at_a_fork_is_not_waited_for(tmp_path: Path) -> None:
+    """A tracer keeps it from beginning."""
+    run_with_helpers(tmp_path, "late-helper")
+
+
+def test_no_helper_is_left_when_credentials_or_namespaces_change(tmp_path: Path) -> None:
+    run_with_helpers(tmp_path, "alone-before-changes")
 
 
 def test_where_proc_is_anothers_it_is_said_and_frees_are_honoured(tmp_path: Path) -> None:

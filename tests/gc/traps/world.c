@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/io_uring.h>
 #include <mqueue.h>
 #include <pthread.h>
@@ -499,15 +500,21 @@ static bool has_helper(void)
     return tasks.st_nlink > 3;
 }
 
-static void fork_beside_helper(void)
+static void fill_for_helpers(void)
 {
-    enum { LINKS = 1000000, TRIES = 10 };
+    enum { LINKS = 1000000 };
     static void **list;
     for (int i = 0; i < LINKS; i++) {
         void **link = malloc(2 * sizeof *link);
         *link = list;
         list = link;
     }
+}
+
+static void fork_beside_helper(void)
+{
+    enum { TRIES = 10 };
+    fill_for_helpers();
     for (int i = 0; !has_helper(); i++) {
         if (i == TRIES)
             skip("no processor was idle, as far as the kernel told");
@@ -521,6 +528,66 @@ static void fork_beside_helper(void)
     int status;
     require(waitpid(child, &status, 0) == child && status == 0);
     exit(0);
+}
+
+/* Before credentials or namespaces change, helpers are gone: they would keep the old credentials,
+ * and the kernel would refuse the namespace. */
+static void change(int which)
+{
+    gid_t group = getgid();
+    uid_t user = getuid();
+    switch (which) {
+    case 0:
+        require(unshare(CLONE_THREAD) == 0); /* to be alone is all that it asks for */
+        break;
+    case 1:
+        require(setns(-1, CLONE_NEWUSER) == -1 && errno == EBADF);
+        break;
+    case 2:
+        require(setuid(user) == 0);
+        break;
+    case 3:
+        require(seteuid(user) == 0);
+        break;
+    case 4:
+        require(setreuid(user, user) == 0);
+        break;
+    case 5:
+        require(setresuid(user, user, user) == 0);
+        break;
+    case 6:
+        require(setgid(group) == 0);
+        break;
+    case 7:
+        require(setegid(group) == 0);
+        break;
+    case 8:
+        require(setregid(group, group) == 0);
+        break;
+    case 9:
+        require(setresgid(group, group, group) == 0);
+        break;
+    case 10:
+        require(setgroups(1, &group) == 0 || errno == EPERM);
+        break;
+    default:
+        require(initgroups("root", group) == 0 || errno == EPERM);
+    }
+}
+
+static void alone_before_changes(void)
+{
+    enum { KINDS = 12, TRIES = 5, MOST = 600 };
+    int late = 0;
+    fill_for_helpers();
+    for (int i = 0; late < TRIES * KINDS && i < MOST; i++) {
+        malloc_trim(0);
+        late += has_helper();
+        change(i % KINDS);
+        require(!has_helper());
+    }
+    if (late == 0)
+        skip("no helper was late");
 }
 
 static void late_helper(void)
@@ -981,6 +1048,7 @@ int main(int count, char **arguments)
         {"shared-across-fork", shared_across_fork},
         {"mapped-after-fork", mapped_after_fork},
         {"late-helper", late_helper},
+        {"alone-before-changes", alone_before_changes},
         {"privileges-given-up", privileges_given_up},
         {"privileges-given-up-by-child", privileges_given_up_by_child},
         {"hidden", hidden},

@@ -847,6 +847,7 @@ def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
     causes and pauses."""
     if "gc" not in account:
         return None
-    names = ("causes", "pauses", "given_up", "stopped")
+    names = ["causes", "pauses", "given_up", "stopped"]
+    names += ["minor", "full", "first_stop", "generations", "cycles"]
     groups = {name: account.get(f"gc_{name}", {}) for name in names}
     return {**account["gc"], **groups}

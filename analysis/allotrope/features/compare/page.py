@@ -20,7 +20,7 @@ from ...statistics.verdicts import THRESHOLD
 from ...system.native import by_power
 from ..latency.page import latency_sections
 from ..reach import served
-from .collector import causes_in_words, given_up_in_words, least_running
+from .collector import causes_in_words, collected, given_up_in_words, kinds, least_running
 from .findings import cpu_quantity, memory_quantity
 from .judged import coverage_in_words, difference_of, verdict_in_words
 from .recommendation import recommend
@@ -349,7 +349,8 @@ def timeline_sections(document: Document, prefix: str) -> list[Section]:
         "mapped_bytes",
         known,
         "What each heap holds of the kernel's memory; grey: what the program has asked for and "
-        "not freed. What lies between is waste.",
+        "not freed. What lies between is waste. A mark is where collections were since the point "
+        "before: a circle where all of them were minor, else a diamond.",
     )
     resident = _over_time(
         f"{prefix}resident-over-time",
@@ -373,7 +374,12 @@ def _timeline_table(known: Sequence[tuple[int, Result]]) -> Table:
             last = len(times["seconds"]) - 1
             values = [times[key][round(last * tenth / 10)] for tenth in range(11)]
             rows.append([one["spec"], title, *map(format_bytes, values)])
-    header = ["allocator", "bytes", *(f"{tenth}/10" for tenth in range(11))]
+        for key in ("collections", "minor_collections"):
+            if any(times.get(key, ())):
+                last = len(times["seconds"]) - 1
+                values = [times[key][round(last * tenth / 10)] for tenth in range(11)]
+                rows.append([one["spec"], key.replace("_", " "), *(f"{n:,}" for n in values)])
+    header = ["allocator", "so far, or bytes", *(f"{tenth}/10" for tenth in range(11))]
     return Table("At tenths of the points", header, rows, text_columns=2, folded=True)
 
 
@@ -410,6 +416,7 @@ def _over_time(
                 "<extra></extra>",
             }
         )
+    data += [marks for place, one in known if (marks := _collection_marks(place, one, quantity))]
     return Figure(
         name=name,
         title=title,
@@ -423,6 +430,29 @@ def _over_time(
         ),
         height=380,
     )
+
+
+def _collection_marks(place: int, one: Result, quantity: str) -> dict[str, Any] | None:
+    times = one["heap"]["timeline"]
+    found = collected(times)
+    if not found:
+        return None
+    spec = plain(one["spec"])
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{spec}, collections",
+        "showlegend": False,
+        "x": [times["seconds"][one.place] for one in found],
+        "y": [times[quantity][one.place] / MEBIBYTE for one in found],
+        "text": [one.in_words() for one in found],
+        "marker": {
+            "color": colour(place),
+            "size": 7,
+            "symbol": ["diamond" if one.full else "circle-open" for one in found],
+        },
+        "hovertemplate": f"<b>{spec}</b><br>%{{x:.3f}} s: %{{text}}<extra></extra>",
+    }
 
 
 def collector_sections(document: Document, prefix: str) -> list[Section]:
@@ -464,7 +494,56 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     idle = [one["spec"] for _, one, gc in known if not gc["collections"]]
     paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []
     figures = [_pauses(prefix, pauses)] if pauses else []
-    return [Section("Collections", paragraphs, figures, [Table("Collections", header, rows)])]
+    tables = [Table("Collections", header, rows)]
+    by_kind = [row for _, one, gc in known for row in _kind_rows(one["spec"], gc)]
+    if by_kind:
+        paragraphs.append(
+            "By kind: a minor collection follows young blocks and what was written; most of a "
+            "cycle is marked in slices, in which only the thread stands that allocates. The last "
+            "stop of a cycle counts as full."
+        )
+        tables.append(Table("Pauses by kind", KIND_HEADER, by_kind, text_columns=2))
+    generations = [
+        _generation_row(one["spec"], gc) for _, one, gc in known if gc.get("generations")
+    ]
+    if generations:
+        tables.append(Table("Generations and cycles", GENERATION_HEADER, generations))
+    return [Section("Collections", paragraphs, figures, tables)]
+
+
+KIND_HEADER = ["allocator", "kind", "number", "in all", "longest", "mean"]
+KIND_HEADER += ["stopping", "roots", "marking", "sweeping"]
+
+
+def _kind_rows(spec: str, gc: Mapping[str, Any]) -> list[list[str]]:
+    return [
+        [
+            spec,
+            kind.name,
+            f"{kind.count:,}",
+            format_nanoseconds(kind.time_ns),
+            format_nanoseconds(kind.longest_ns),
+            format_nanoseconds(kind.time_ns / kind.count),
+            *([format_nanoseconds(time) for time in kind.phases_ns.values()] or ["–"] * 4),
+        ]
+        for kind in kinds(gc)
+    ]
+
+
+GENERATION_HEADER = ["allocator", "dirty pages", "read again", "promoted", "pages protected"]
+GENERATION_HEADER += ["cycles", "given up", "dirty at last stops"]
+
+
+def _generation_row(spec: str, gc: Mapping[str, Any]) -> list[str]:
+    generations, cycles = gc["generations"], gc.get("cycles")
+    return [
+        spec,
+        f"{generations['dirty_pages']:,}",
+        format_bytes(generations["rescanned_bytes"]),
+        format_bytes(generations["promoted_bytes"]),
+        f"{generations['protected_pages']:,}",
+        *(f"{cycles[key]:,}" if cycles else "–" for key in ("begun", "given_up", "last_pages")),
+    ]
 
 
 def _if_known(gc: Mapping[str, int], key: str, shown: Callable[[float], str]) -> str:
