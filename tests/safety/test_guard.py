@@ -4,15 +4,18 @@
 import json
 import math
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from under import BUILD, HANG, LIBRARY, Under, described_specs
+from under import BUILD, HANG, LIBRARY, SOURCE, Under, described_specs
 
 SAMPLED = BUILD / "tests" / "safety" / "sampled"
 SERVER = BUILD / "tests" / "safety" / "planted_server"
+NULLS = SOURCE / "tests" / "safety" / "Nulls.java"
+TRAPS = SOURCE / "tests" / "safety" / "traps.js"
 SITE = r"sampled\+0x[0-9a-f]+"
 AT = r"0x[0-9a-f]+"
 
@@ -112,6 +115,24 @@ def test_programs_handlers_are_called_after_the_report() -> None:
     result = run("chained-signal")
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("after its free") == 1
+
+
+@pytest.mark.parametrize(
+    "command, needs, said",
+    [
+        (["java", "-Xmx200m", "-XX:TieredStopAtLevel=1", str(NULLS)], "javac", "2500 2500\n"),
+        (["node", str(TRAPS)], "node", "500 500\n"),
+    ],
+    ids=["java", "node"],
+)
+def test_runtimes_own_faults_are_served_by_its_handler(
+    command: list[str], needs: str, said: str
+) -> None:
+    """The runtime installs its handler of SIGSEGV long after ours, and lives by it."""
+    if not shutil.which(needs):
+        pytest.skip(f"{needs} is not installed")
+    result = guard("guard=20").run(command, timeout=HANG)
+    assert (result.returncode, result.stdout, result.stderr) == (0, said, "")
 
 
 @pytest.mark.parametrize("name", ["own-faults", "told-back", "kernel", "threads", "many", "kinds"])
