@@ -311,7 +311,10 @@ def test_signal_handler_never_hangs(under: Under) -> None:
     result = run(under, "signal_handler")
     if result.returncode == -signal.SIGABRT:
         assert len(our_lines(result)) == 1
-        assert "signal handler" in our_lines(result)[0]
+        told = "signal handler" in our_lines(result)[0]
+        # On malloc's fast path nothing tells of a handler: [one operation] (alloc/blocks/heap.h).
+        # A slot that both were handed is found by its trailer, as a write would be.
+        assert told or (under.name == "blocks:checked" and "written" in our_lines(result)[0])
     else:
         require_success(result)
 
