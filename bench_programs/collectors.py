@@ -127,7 +127,7 @@ for i = 1, 60000 do redis.call('del', 'k' .. i * 2); redis.call('rpush', 'l' .. 
 redis-cli -s "$socket" shutdown nosave
 wait
 """
-# The same programs and others, with 30 to 70 MB each.
+# Programs of PROGRAMS with larger inputs, and two others: 30 to 70 MB each.
 LARGER = {
     "gawk": [
         "gawk",
@@ -362,7 +362,7 @@ def marking_of_libgc(command: list[str], markers: int) -> Marking:
 
 
 def longest_stop_of_incremental(command: list[str], markers: int) -> float:
-    """Of libgc's incremental mode, in ms: it stops the world to end each marking."""
+    """In ms. libgc's incremental mode stops the world to end each marking."""
     with tempfile.NamedTemporaryFile() as log:
         added = {"GC_PRINT_STATS": "1", "GC_MARKERS": str(markers), "GC_ENABLE_INCREMENTAL": "1"}
         run(command, added, log.name)

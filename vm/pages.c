@@ -113,8 +113,8 @@ static void *map_aligned(size_t bytes, size_t alignment, int protection, int fla
     return start;
 }
 
-/* Below a multiple of 4 GiB where it would lie at one. A kernel that finds the place taken gives
- * another. */
+/* Maps at `wanted`, or just below the multiple of 4 GiB that the mapping would lie at. Where that
+ * place is taken the kernel gives another, which is returned to it: then it maps anywhere. */
 static void *map_near(uintptr_t wanted, size_t bytes, size_t alignment, int protection, int flags)
 {
     if (lies_at_a_half(wanted, bytes))

@@ -102,8 +102,9 @@ static struct slab *take_run(size_t usable, struct stretch *contents)
 }
 
 /* Mappings lie below the window if they can, each below the one before, with as much room to grow
- * as it has bytes. So the upper halves of all blocks' addresses are few, and a collector tells most
- * other pointers by them (gc/mark/candidates.h). The first 4 GiB are the fast table's. */
+ * as it has bytes. So the addresses of all blocks have few upper halves, and by these a collector
+ * tells most other words apart (gc/mark/candidates.h). The 4 GiB next to the window are for
+ * the table of bins (fast_table.h). */
 static const uintptr_t MAPPINGS_BELOW = (uintptr_t)4 << 30, MAPPINGS_SPAN = (uintptr_t)48 << 30;
 static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 
@@ -126,7 +127,7 @@ static void *place_of_mapping(size_t alignment, size_t bytes)
     return (void *)blocks_heap.mappings_from;
 }
 
-/* It may be a little lower than it was to lie. */
+/* The mapping at `base` may lie a little below the place that was asked for. */
 static void note_place_of_mapping(const char *base)
 {
     if (first_mapping_end() - (uintptr_t)base <= MAPPINGS_SPAN &&

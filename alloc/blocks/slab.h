@@ -326,8 +326,8 @@ static inline void slab_set_retired(struct slab_word *word, uint64_t bits, bool 
         __asm__ volatile("lock orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
 }
 
-/* The same of one block, of which all that was written before is seen by whoever sees the bit.
- * True: it was set already. */
+/* Sets the bit of one block. Returns whether it was set before. Release: who sees the bit sees what
+ * this thread wrote before. alone: as of slab_set_retired. */
 static inline bool slab_test_and_set_retired(struct slab_word *word, uint64_t bit, bool alone)
 {
     if (!alone)

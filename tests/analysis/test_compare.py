@@ -1099,7 +1099,7 @@ def test_without_generations_there_are_no_kinds() -> None:
 
 
 def test_collections_stand_where_they_were() -> None:
-    """Those of the points in between are those of the next; a first stop alone is none."""
+    """What ended between two points is told at the second. A first stop alone is no collection."""
     timeline = {
         "seconds": [0.0, 1.0, 2.0, 3.0, 4.0],
         "requested_bytes": [1] * 5,

@@ -9,7 +9,7 @@ from ...output.units import format_nanoseconds
 
 @dataclass(frozen=True)
 class Kind:
-    """Stops of one kind; or slices of cycles, in which only the thread stands that allocates."""
+    """Stops of one kind; or slices of cycles, in which only the allocating thread stands."""
 
     name: str
     plural: str
@@ -20,7 +20,7 @@ class Kind:
 
 
 def kinds(collector: Mapping[str, Any]) -> list[Kind]:
-    """Those that there were. Empty without generations, where all are full."""
+    """The kinds of pauses that occurred. Empty without generations: all pauses are full ones."""
     found = []
     for key, name, plural in (
         ("minor", "minor", "minor"),
@@ -91,7 +91,7 @@ def least_running(collector: Mapping[str, Any]) -> str:
 class Collected:
     """Collections that ended between two points of a timeline."""
 
-    place: int  # of the second point
+    place: int  # index of the second point
     full: int
     minor: int
     stopped_ns: int  # since the collections before, first stops of cycles included
@@ -104,7 +104,10 @@ class Collected:
 
 
 def collected(timeline: Mapping[str, Sequence[int]]) -> list[Collected]:
-    """The counts of a timeline are from the start on. Empty without a collector."""
+    """Between which points collections ended. Empty without a collector.
+
+    The counts of a timeline are from the start on.
+    """
     if "collections" not in timeline:
         return []
     found, before = [], (0, 0, 0)
