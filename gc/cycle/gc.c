@@ -194,6 +194,12 @@ static bool conflict(const void *values, struct message *why)
                           "generations=2 nor concurrent=on");
         return true;
     }
+    if (collections->concurrent == CONCURRENT_ON &&
+        (collections->generations == 1 || collections->policy == POLICY_BOEHM)) {
+        message_text(why, "concurrent=on needs generations=2, whose dirty bits it uses, and "
+                          "policy=auto");
+        return true;
+    }
     bool keeps = chosen->leaks == LEAKS_KEEP || chosen->leaks == LEAKS_REPORT;
     if (!keeps || chosen->free != FREE_HONOUR || !changes_collections(chosen))
         return false;

@@ -165,3 +165,11 @@ def test_the_first_cycle_too_leaves_little_to_its_last_stop(tmp_path: Path) -> N
         pytest.skip("the kernel does not tell which pages were written")
     assert counted["gc_cycles"]["begun"] > 0
     assert counted["gc_cycles"]["rescanned_bytes"] < counted["gc"]["marked_bytes"] / 20
+
+
+@pytest.mark.parametrize("options", ["concurrent=on", "generations=2,policy=boehm,concurrent=on"])
+def test_cycles_without_what_they_stand_on_are_refused(options: str) -> None:
+    result = Under("refused", LIBRARY, f"gc:free=ignore,{options}").run(["/bin/true"])
+    assert result.returncode == 2
+    assert "concurrent=on needs generations=2" in result.stderr
+    assert result.stderr.count("\n") == 1
