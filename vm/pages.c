@@ -113,31 +113,22 @@ static void *map_aligned(size_t bytes, size_t alignment, int protection, int fla
     return start;
 }
 
-/* Maps at `wanted`, or just below the multiple of 4 GiB that the mapping would lie at. Where that
- * place is taken the kernel gives another, which is returned to it: then it maps anywhere. */
-static void *map_near(uintptr_t wanted, size_t bytes, size_t alignment, int protection, int flags)
-{
-    if (lies_at_a_half(wanted, bytes))
-        wanted = round_down(round_down(wanted + bytes, HALF) - bytes - 1, alignment);
-    char *start = wanted ? map((void *)wanted, bytes, protection, flags) : NULL;
-    if (start && start == (char *)wanted)
-        return start;
-    if (start)
-        pages_unmap(start, bytes);
-    return map_aligned(bytes, alignment, protection, flags);
-}
-
 void *pages_reserve(size_t bytes, size_t alignment)
 {
     return map_aligned(bytes, alignment, PROT_NONE, MAP_NORESERVE);
 }
 
-bool pages_map_at(void *address, size_t bytes)
+static void *map_at(void *address, size_t bytes, int protection, int flags)
 {
-    void *got = map(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    void *got = map(address, bytes, protection, flags | MAP_FIXED_NOREPLACE);
     if (got && got != address) /* a kernel before 4.17, or Valgrind, takes it as a hint */
         pages_unmap(got, bytes);
-    return got == address;
+    return got == address ? got : NULL;
+}
+
+bool pages_map_at(void *address, size_t bytes)
+{
+    return map_at(address, bytes, PROT_READ | PROT_WRITE, 0) != NULL;
 }
 
 bool pages_in_use(void *address, size_t bytes)
@@ -183,17 +174,13 @@ void *pages_reserve_to_move(void *address, size_t old_bytes, void *wanted, size_
     if (new_bytes > old_bytes && (!can_grow_elsewhere(address, old_bytes, new_bytes) ||
                                   !pages_are_to_be_had(new_bytes - old_bytes)))
         return NULL;
-    return map_near((uintptr_t)wanted, new_bytes, alignment, PROT_NONE, MAP_NORESERVE);
+    char *target = wanted ? map_at(wanted, new_bytes, PROT_NONE, MAP_NORESERVE) : NULL;
+    return target ? target : pages_reserve(new_bytes, alignment);
 }
 
 void *pages_map(size_t bytes, size_t alignment)
 {
     return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);
-}
-
-void *pages_map_near(void *wanted, size_t bytes, size_t alignment)
-{
-    return map_near((uintptr_t)wanted, bytes, alignment, PROT_READ | PROT_WRITE, 0);
 }
 
 bool pages_discard(void *address, size_t bytes)

@@ -48,9 +48,6 @@ bool addresses_are_to_be_had(size_t bytes);
  * committed; to find the place may take `bytes` and `alignment` of addresses. */
 void *pages_map(size_t bytes, size_t alignment);
 
-/* The same, at `wanted` or a little below if that is free, else anywhere. wanted: aligned. */
-void *pages_map_near(void *wanted, size_t bytes, size_t alignment);
-
 /* Has the kernel bring the pages of a range that reads as zero, as writes to each would: one call
  * costs less than a fault for each. Where it cannot (before Linux 5.14), and in a sandbox, nothing
  * changes. */
@@ -85,11 +82,11 @@ bool pages_unmap(void *address, size_t bytes);
 /* Grows or shrinks a mapping where it is. False when it cannot: nothing has changed. */
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
 
-/* Reserves where a mapping is to move to and grow: at `wanted` or a little below if that is free,
- * else anywhere (wanted: aligned, or NULL). NULL also if the kernel would
- * not give now what it grows by, or not move it, since the program has split it by mprotect or
- * madvise. mremap takes the target away before it finds that out (the latter before Linux 6.17),
- * and another thread may map something there before the caller knows. */
+/* Reserves where a mapping is to move to and grow: at `wanted`, which is aligned or NULL, if that
+ * is free, else anywhere. NULL also if the kernel would not give now what it grows by, or not move
+ * it, since the program has split it by mprotect or madvise. mremap takes the target away before it
+ * finds that out (the latter before Linux 6.17), and another thread may map something there before
+ * the caller knows. */
 void *pages_reserve_to_move(void *address, size_t old_bytes, void *wanted, size_t new_bytes,
                             size_t alignment);
 

@@ -72,6 +72,7 @@
  *     slab.has_pins                     any thread sets                      store, relaxed,
  *                                                                            before the pin
  *                                       new: with `lock` clears              not atomic
+ *     slab.seen_free                    owning thread                        not atomic
  *     slab.is_closed                    holder of `lock`                     not atomic
  *     slab.is_of_fork                   who makes the slab, in a frozen      not atomic
  *                                       heap
@@ -88,7 +89,8 @@
  *       calls_until_look,
  *       looked_at_ns,
  *       idle_classes,
- *       round_began_ns
+ *       round_began_ns, flushed,
+ *       has_entered
  *     thread_heap.is_ready              holder of `lock`                     not atomic
  *     thread_heap.next                  holder of `lock`                     not atomic
  *     a remote free queue               any thread pushes, unless it is      compare-exchange,
@@ -136,7 +138,8 @@
  *       calls_until_look,
  *       looked_at_ns,
  *       idle_classes,
- *       round_began_ns, seen_free,
+ *       round_began_ns, flushed,
+ *       has_entered, seen_free,
  *       common_heap
  *     taken_bytes                       a hint: a collection comes early or late
  *     all, in the child of a fork       [the child's copy]
@@ -340,6 +343,8 @@ struct thread_heap {
     uint64_t looked_at_ns;     /* the clock, at the last look */
     uint32_t calls_until_look; /* of malloc's slow path */
     uint32_t idle_classes;     /* left to look at in the round under way; 0: there is none */
+    uint32_t flushed;          /* blocks of the class at hand, in this round */
+    bool has_entered;          /* that class: its list has been flushed */
     uint64_t round_began_ns;   /* the last; before the first: the first look */
 };
 
@@ -398,7 +403,7 @@ struct blocks_heap {
     uint64_t threads;
     uint64_t large_blocks, large_bytes;
     struct slab *mappings;              /* SLAB_MAPPINGs with records of the heap */
-    uintptr_t mappings_from;            /* where the last of them was to lie: large.c */
+    uintptr_t mappings_from;            /* the place that was last proposed: large.c */
     struct slab *_Atomic young;         /* see young.c */
     _Atomic uint32_t entering_young;    /* threads that are about to push: [young is listed] */
     unsigned rows;                      /* of bits, behind a record's words: slab.h */

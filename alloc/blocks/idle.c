@@ -13,10 +13,10 @@
  *     an idle slab        the pages on which all blocks are free go back to the kernel. The slab
  *                         stays as it is: a free block has no contents
  *
- * There is no thread for it: a round goes on in the slow path of malloc, a *step* at a time, some
- * 50 microseconds. A process that is quiet comes there a few times a second. One that ends within
- * two seconds never begins a round. The price is a fault for each page that is used again: of the
- * slabs that a thread takes blocks of, each page once in a round.
+ * There is no thread for it: a round goes on in the slow path of malloc, a *step* at a time, of 50
+ * microseconds as a rule. A process that is quiet comes there a few times a second. One that ends
+ * within two seconds never begins a round. The price is a fault for each page that is used again:
+ * of the slabs that a thread takes blocks of, each page once in a round.
  *
  * Not with a collector, which looks into slabs. Not where somebody has written into free blocks and
  * looks later (alloc/checked). Not where the heap has huge pages, which it would break.
@@ -29,9 +29,16 @@
 /* Rounds begin at least so far apart: 2 s. */
 static const uint64_t ROUND_NS = UINT64_C(2000000000);
 
-/* What a step does: so many slabs and bins are looked at, a local free list counting more than one,
- * or so many pages given back. The last of either may be beyond. */
-enum { LOOKS_A_STEP = 32, LOOKS_A_LIST = 8, PAGES_A_STEP = 256 };
+/* What a step does: so many slabs and bins are looked at, or so many pages given back. The last of
+ * either may be beyond. A look costs as much as so many blocks of a local free list. A block whose
+ * slab is rebinned counts as a step: the slab may be released, and up to 1 MiB be given back. */
+enum { LOOKS_A_STEP = 32, BLOCKS_A_LOOK = 8, PAGES_A_STEP = 256 };
+
+/* A call for one page costs as much as one for so many more. */
+enum { PAGES_A_CALL = 8 };
+
+/* Of a list that the program makes longer meanwhile, in one round. */
+enum { MOST_FLUSHED = 8192 };
 
 /* Calls until the next look at the clock, where it has not moved on since the last. It moves every
  * few milliseconds. */
@@ -65,22 +72,24 @@ static bool page_is_free(const struct slab *slab, size_t page)
                            (start + PAGE_BYTES - 1) / slab->block_bytes);
 }
 
-/* Returns how many pages. */
+/* Returns its work, in pages. Locked memory stays: the first refusal ends it. */
 static size_t discard_free_pages(const struct slab *slab)
 {
-    size_t pages = slab->granules * GRANULE_BYTES / PAGE_BYTES, discarded = 0;
+    size_t pages = slab->granules * GRANULE_BYTES / PAGE_BYTES, work = 0;
     for (size_t page = 0; page < pages; page++) {
         size_t first = page;
         while (page < pages && page_is_free(slab, page))
             page++;
-        if (page > first &&
-            pages_discard(slab->base + first * PAGE_BYTES, (page - first) * PAGE_BYTES))
-            discarded += page - first;
+        if (page == first)
+            continue;
+        work += PAGES_A_CALL + page - first;
+        if (!pages_discard(slab->base + first * PAGE_BYTES, (page - first) * PAGE_BYTES))
+            break;
     }
-    return discarded;
+    return work;
 }
 
-/* Returns how many pages it has given back. */
+/* The same. */
 static size_t look_at_slab(struct slab *slab)
 {
     uint32_t free = count_free(slab), seen = slab->seen_free;
@@ -102,17 +111,47 @@ struct done {
     size_t looks, pages;
 };
 
+static bool is_over(const struct done *done)
+{
+    return done->looks >= LOOKS_A_STEP || done->pages >= PAGES_A_STEP;
+}
+
+/* False: the step is over, the list is not empty. */
+static bool flush_some(struct thread_heap *heap, struct bin *bin, struct done *done)
+{
+    for (; bin->local_free && heap->flushed < MOST_FLUSHED; heap->flushed++) {
+        if (is_over(done))
+            return false;
+        if (flush_one(bin))
+            done->looks += LOOKS_A_STEP;
+        else
+            done->looks += heap->flushed % BLOCKS_A_LOOK == 0;
+    }
+    return true;
+}
+
 static void enter_class(struct thread_heap *heap, struct done *done)
 {
     unsigned class_index = class_of_round(heap);
     struct bin *bin = &heap->bins[class_index];
-    if (!(heap->used_bins >> class_index & 1))
+    if (!(heap->used_bins >> class_index & 1)) {
+        heap->has_entered = true;
         return;
-    done->looks += bin->local_free ? LOOKS_A_LIST : 1;
-    flush_bin(bin);
+    }
+    if (!flush_some(heap, bin, done))
+        return;
+    heap->has_entered = true;
+    done->looks++;
     if (bin->current)
         done->pages += look_at_slab(bin->current);
     heap->unvisited[AVAILABLE_LIST][class_index] = bin->available;
+}
+
+static void leave_class(struct thread_heap *heap)
+{
+    heap->idle_classes--;
+    heap->has_entered = false;
+    heap->flushed = 0;
 }
 
 /* Whether a round is under way from now on. The first comes so long after the first look. */
@@ -122,30 +161,30 @@ static bool begin_round(struct thread_heap *heap, uint64_t now_ns)
         heap->round_began_ns = now_ns;
     if (now_ns - heap->round_began_ns < ROUND_NS)
         return false;
+    rebin_queued(heap);
     heap->round_began_ns = now_ns;
     heap->idle_classes = SIZE_CLASSES;
+    heap->has_entered = false;
+    heap->flushed = 0;
     return true;
 }
 
 void give_back_idle(struct thread_heap *heap, uint64_t now_ns)
 {
     struct done done = {0};
-    if (heap->idle_classes == 0) {
-        if (!begin_round(heap, now_ns))
-            return;
-        enter_class(heap, &done);
-    }
-    while (done.looks < LOOKS_A_STEP && done.pages < PAGES_A_STEP) {
+    if (heap->idle_classes == 0 && !begin_round(heap, now_ns))
+        return;
+    while (heap->idle_classes > 0 && !is_over(&done)) {
         struct slab **next = &heap->unvisited[AVAILABLE_LIST][class_of_round(heap)];
-        struct slab *slab = *next;
+        struct slab *slab = heap->has_entered ? *next : NULL;
         if (slab) {
             *next = slab->next;
             done.pages += look_at_slab(slab);
             done.looks++;
-        } else if (--heap->idle_classes > 0) {
-            enter_class(heap, &done);
+        } else if (heap->has_entered) {
+            leave_class(heap);
         } else {
-            return;
+            enter_class(heap, &done);
         }
     }
 }

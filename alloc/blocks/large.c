@@ -108,37 +108,59 @@ static struct slab *take_run(size_t usable, struct stretch *contents)
 static const uintptr_t MAPPINGS_BELOW = (uintptr_t)4 << 30, MAPPINGS_SPAN = (uintptr_t)48 << 30;
 static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 
-static uintptr_t first_mapping_end(void)
+/* A few old mappings may stand in the way when the places begin again from above. */
+enum { PLACES_TRIED = 4 };
+
+/* No mapping lies at a multiple of 4 GiB, nor grows over one in its room (vm/pages.c says why). The
+ * largest cannot help it. */
+static uintptr_t below_multiple(uintptr_t from, size_t room, size_t alignment)
 {
-    return window.base - MAPPINGS_BELOW;
+    const uintptr_t multiples = (uintptr_t)1 << 32;
+    if (room >= multiples / 2 || (from - 1) / multiples == (from + room) / multiples)
+        return from;
+    return round_down(round_down(from + room, multiples) - GRANULE_BYTES - room, alignment);
 }
 
+/* The next place for a mapping; it may be taken. NULL: for one of this size there is none. */
 static void *place_of_mapping(size_t alignment, size_t bytes)
 {
-    uintptr_t first = first_mapping_end(), lowest = first - MAPPINGS_SPAN;
+    uintptr_t first = window.base - MAPPINGS_BELOW, lowest = first - MAPPINGS_SPAN;
     uintptr_t end = blocks_heap.mappings ? blocks_heap.mappings_from : first;
-    if (bytes > MAPPINGS_SPAN / 8 || alignment > MAPPINGS_SPAN / 8)
+    size_t room = 2 * bytes;
+    if (bytes > MAPPINGS_SPAN / 16 || alignment > MAPPINGS_SPAN / 16)
         return NULL;
     if (bytes >= HUGE_PAGE_BYTES && alignment < HUGE_PAGE_BYTES)
         alignment = HUGE_PAGE_BYTES;
-    if (end - lowest < 2 * bytes + alignment)
-        end = first; /* the kernel finds another place where that is taken */
-    blocks_heap.mappings_from = round_down(end - 2 * bytes, alignment);
+    if (end - lowest < 2 * (room + alignment) + GRANULE_BYTES)
+        end = first;
+    blocks_heap.mappings_from = below_multiple(round_down(end - room, alignment), room, alignment);
     return (void *)blocks_heap.mappings_from;
 }
 
-/* The mapping at `base` may lie a little below the place that was asked for. */
-static void note_place_of_mapping(const char *base)
+static void *free_place_of_mapping(size_t bytes)
 {
-    if (first_mapping_end() - (uintptr_t)base <= MAPPINGS_SPAN &&
-        (uintptr_t)base < blocks_heap.mappings_from)
-        blocks_heap.mappings_from = (uintptr_t)base;
+    for (int tries = 0; tries < PLACES_TRIED; tries++) {
+        void *place = place_of_mapping(GRANULE_BYTES, bytes);
+        if (!place || !pages_in_use(place, bytes))
+            return place;
+    }
+    return NULL;
+}
+
+static char *map_mapping(size_t alignment, size_t bytes)
+{
+    for (int tries = 0; tries < PLACES_TRIED; tries++) {
+        char *place = place_of_mapping(alignment, bytes);
+        if (place && pages_map_at(place, bytes))
+            return place;
+    }
+    return pages_map(bytes, alignment);
 }
 
 static struct slab *take_mapping(size_t alignment, size_t usable)
 {
     size_t granules = granules_for(usable), bytes = granules * GRANULE_BYTES;
-    char *base = pages_map_near(place_of_mapping(alignment, bytes), bytes, alignment);
+    char *base = map_mapping(alignment, bytes);
     struct slab *slab = base ? new_slab_record(1) : NULL;
     if (!slab || !granule_map_set(base, bytes, slab)) {
         if (slab)
@@ -150,7 +172,6 @@ static struct slab *take_mapping(size_t alignment, size_t usable)
         return NULL;
     }
     slab->zero = true;
-    note_place_of_mapping(base);
     enter(slab, base, usable, granules, SLAB_MAPPING);
     blocks_heap.mapped_granules += granules;
     account_mapped((ptrdiff_t)bytes);
@@ -453,14 +474,13 @@ static bool move_mapping(struct slab *slab, size_t bytes)
 {
     size_t old_bytes = slab->granules * GRANULE_BYTES;
     char *old_base = slab->base;
-    char *target = pages_reserve_to_move(
-        old_base, old_bytes, place_of_mapping(GRANULE_BYTES, bytes), bytes, GRANULE_BYTES);
+    char *target = pages_reserve_to_move(old_base, old_bytes, free_place_of_mapping(bytes), bytes,
+                                         GRANULE_BYTES);
     if (!target)
         return false;
     granule_map_set(old_base, old_bytes, NULL);
     if (granule_map_set(target, bytes, slab) && pages_move(old_base, old_bytes, target, bytes)) {
         slab->base = target;
-        note_place_of_mapping(target);
         return true;
     }
     granule_map_set(target, bytes, NULL);

@@ -354,19 +354,19 @@ static void *flush_block(struct bin *bin)
     return set_block_free(block) ? block : NULL;
 }
 
-void flush_bin(struct bin *bin)
+bool flush_one(struct bin *bin)
 {
-    while (bin->local_free) {
-        void *block = flush_block(bin);
-        if (block)
-            rebin(slab_at(block));
-    }
+    void *block = flush_block(bin);
+    if (block)
+        rebin(slab_at(block));
+    return block != NULL;
 }
 
 void flush_local_free(struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++)
-        flush_bin(&heap->bins[i]);
+        while (heap->bins[i].local_free)
+            flush_one(&heap->bins[i]);
 }
 
 void flush_bin_at_exit(struct bin *bin)

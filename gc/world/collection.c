@@ -227,10 +227,14 @@ void collection_before_exec(struct collection_driver *driver)
     stop_take_late_signals();
 }
 
+/* In the child of a fork that a handler made during the call there is none to take back. */
 void collection_after_exec(struct collection_driver *driver)
 {
-    if (driver->available && is_own_process(driver))
-        atomic_fetch_sub(&driver->execs, 1);
+    if (!driver->available || !is_own_process(driver))
+        return;
+    unsigned execs = atomic_load(&driver->execs);
+    while (execs > 0 && !atomic_compare_exchange_weak(&driver->execs, &execs, execs - 1))
+        ;
 }
 
 bool collection_is_allowed(const struct collection_driver *driver)

@@ -33,21 +33,10 @@ static int end_change(const struct allocator *allocator, int result)
     return result;
 }
 
-EXPORT int unshare(int flags)
-{
-    const struct allocator *allocator = begin_change();
-    return end_change(allocator, (int)libc_result(SYSCALL_1(SYS_unshare, flags)));
-}
-
-EXPORT int setns(int descriptor, int kind)
-{
-    const struct allocator *allocator = begin_change();
-    return end_change(allocator, (int)libc_result(SYSCALL_2(SYS_setns, descriptor, kind)));
-}
-
-/* libc's functions make the change in all threads. A static program has its own. */
+/* A static program has libc's set...id, which make the change in all threads. */
 #ifdef PIC
-/* The body of such a function. */
+/* The body of such a function. None of them is a point of cancellation. (initgroups may be: it asks
+ * name services, which may take long. What it changes is less than a helper could use.) */
 #define CHANGE(name, ...)                                   \
     do {                                                    \
         FIND_NEXT(name);                                    \
@@ -100,8 +89,25 @@ EXPORT int setgroups(size_t count, const gid_t *groups)
     CHANGE(setgroups, count, groups);
 }
 
-EXPORT int initgroups(const char *user, gid_t group)
+EXPORT int unshare(int flags)
 {
-    CHANGE(initgroups, user, group);
+    CHANGE(unshare, flags);
+}
+
+EXPORT int setns(int descriptor, int kind)
+{
+    CHANGE(setns, descriptor, kind);
+}
+#else
+EXPORT int unshare(int flags)
+{
+    const struct allocator *allocator = begin_change();
+    return end_change(allocator, (int)libc_result(SYSCALL_1(SYS_unshare, flags)));
+}
+
+EXPORT int setns(int descriptor, int kind)
+{
+    const struct allocator *allocator = begin_change();
+    return end_change(allocator, (int)libc_result(SYSCALL_2(SYS_setns, descriptor, kind)));
 }
 #endif

@@ -642,7 +642,7 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"execl", "execle", "execlp", "execv", "execve", "execveat", "execvp"}
     kernel_names |= {"execvpe", "fexecve"}
     kernel_names |= {"unshare", "setns", "setuid", "seteuid", "setreuid", "setresuid"}
-    kernel_names |= {"setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups"}
+    kernel_names |= {"setgid", "setegid", "setregid", "setresgid", "setgroups"}
     # An allocator may have a handler of faults in front of the program's.
     kernel_names |= {"sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal"}
     kernel_names |= {"__sysv_signal"}

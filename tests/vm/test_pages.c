@@ -53,34 +53,6 @@ static void test_alignment_may_exceed_all_memory(void **state)
     assert_true(addresses_are_to_be_had(alignment));
 }
 
-static void test_pages_are_mapped_where_they_are_wanted_if_that_is_free(void **state)
-{
-    (void)state;
-    enum { ALIGNMENT = 1 << 16 };
-    char *wanted = (char *)((uintptr_t)0x300000000000 + ALIGNMENT);
-    char *first = pages_map_near(wanted, SOME_BYTES, ALIGNMENT);
-    assert_ptr_equal(first, wanted);
-    first[0] = 7;
-    char *second = pages_map_near(wanted, SOME_BYTES, ALIGNMENT);
-    assert_non_null(second);
-    assert_ptr_not_equal(second, wanted);
-    assert_int_equal((uintptr_t)second % ALIGNMENT, 0);
-    assert_int_equal(first[0], 7);
-    assert_true(pages_unmap(first, SOME_BYTES));
-    assert_true(pages_unmap(second, SOME_BYTES));
-}
-
-static void test_pages_are_wanted_at_no_multiple_of_4_gib(void **state)
-{
-    (void)state;
-    const size_t bytes = (size_t)1 << 20, alignment = (size_t)1 << 16;
-    const uintptr_t multiple = 0x300000000000;
-    char *pages = pages_map_near((void *)(multiple - alignment), bytes, alignment);
-    assert_int_equal((uintptr_t)pages % alignment, 0);
-    assert_in_range((uintptr_t)pages, multiple - bytes - 2 * alignment, multiple - bytes - 1);
-    assert_true(pages_unmap(pages, bytes));
-}
-
 static void test_reserved_pages_have_no_access(void **state)
 {
     (void)state;
@@ -193,6 +165,23 @@ static void test_a_place_to_move_to_is_for_what_the_kernel_would_move(void **sta
     assert_null(pages_reserve_to_move(pages, SOME_BYTES, NULL, 2 * SOME_BYTES, PAGE_BYTES));
     assert_int_equal(page_calls.mmap, maps);
     assert_int_equal(pages[SOME_BYTES - 1], 1);
+    assert_true(pages_unmap(pages, SOME_BYTES));
+}
+
+static void test_a_place_to_move_to_is_the_one_wanted_if_that_is_free(void **state)
+{
+    (void)state;
+    enum { ALIGNMENT = 1 << 16 };
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    char *wanted = (char *)((uintptr_t)0x300000000000 + ALIGNMENT);
+    char *first = pages_reserve_to_move(pages, SOME_BYTES, wanted, 2 * SOME_BYTES, ALIGNMENT);
+    assert_ptr_equal(first, wanted);
+    char *second = pages_reserve_to_move(pages, SOME_BYTES, wanted, 2 * SOME_BYTES, ALIGNMENT);
+    assert_non_null(second);
+    assert_ptr_not_equal(second, wanted);
+    assert_int_equal((uintptr_t)second % ALIGNMENT, 0);
+    assert_true(pages_unmap(first, 2 * SOME_BYTES));
+    assert_true(pages_unmap(second, 2 * SOME_BYTES));
     assert_true(pages_unmap(pages, SOME_BYTES));
 }
 
@@ -382,8 +371,7 @@ int main(void)
         cmocka_unit_test(test_rounding_goes_to_the_multiple_at_or_beyond),
         cmocka_unit_test(test_mapped_pages_are_zero_writable_and_aligned),
         cmocka_unit_test(test_alignment_may_exceed_all_memory),
-        cmocka_unit_test(test_pages_are_mapped_where_they_are_wanted_if_that_is_free),
-        cmocka_unit_test(test_pages_are_wanted_at_no_multiple_of_4_gib),
+        cmocka_unit_test(test_a_place_to_move_to_is_the_one_wanted_if_that_is_free),
         cmocka_unit_test(test_reserved_pages_have_no_access),
         cmocka_unit_test(test_map_at_takes_only_what_is_free),
         cmocka_unit_test(test_in_use_sees_a_single_page),

@@ -71,6 +71,37 @@ static void test_a_slab_keeps_the_pages_of_its_live_blocks_alone(void **state)
     assert_child_succeeds(keep_one_of_each_slab, NULL);
 }
 
+/* A block in a local free list may be the last one that keeps its slab: a step takes one of these.
+ */
+static void release_from_a_list(void *unused)
+{
+    (void)unused;
+    static char *blocks[SLABS][BLOCKS];
+    fill(blocks);
+    for (size_t slab = 0; slab < SLABS; slab++)
+        for (size_t i = 1; i < BLOCKS; i++)
+            blocks_free(blocks[slab][i]);
+    one_round();
+    for (size_t slab = 0; slab < SLABS; slab++)
+        blocks_free(blocks[slab][0]);
+    size_t before = blocks_heap.runs.used_granules, steps = 0;
+    now_ns += ROUND_NS;
+    do {
+        give_back_idle(thread_heap, now_ns);
+        size_t now = blocks_heap.runs.used_granules;
+        require(before - now <= 1);
+        before = now;
+        steps++;
+    } while (thread_heap->idle_classes > 0);
+    require(before == 1 && steps > SLABS / 2 && blocks_is_valid());
+}
+
+static void test_a_step_releases_one_slab_of_a_list_at_most(void **state)
+{
+    (void)state;
+    assert_child_succeeds(release_from_a_list, NULL);
+}
+
 /* A slab of which blocks come and go between the rounds is not idle. */
 static void free_in_each_round(void *unused)
 {
@@ -206,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_look_begins_no_round),
         cmocka_unit_test(test_a_slab_keeps_the_pages_of_its_live_blocks_alone),
+        cmocka_unit_test(test_a_step_releases_one_slab_of_a_list_at_most),
         cmocka_unit_test(test_a_slab_that_has_changed_keeps_its_pages_for_a_round),
         cmocka_unit_test(test_nothing_goes_before_a_round_is_over),
         cmocka_unit_test(test_the_slow_path_of_malloc_goes_on_with_rounds),

@@ -316,6 +316,40 @@ static void test_mappings_lie_below_the_window(void **state)
         blocks_free(blocks[i]);
 }
 
+/* The places begin again from above, where an old mapping still is. */
+static void test_an_old_mapping_sends_no_other_away_from_the_window(void **state)
+{
+    (void)state;
+    char *old = blocks_alloc(mapping_from);
+    write_pattern(old, 4096);
+    for (int i = 0; i < 2000; i++) { /* 125 GiB of addresses */
+        char *block = blocks_alloc(mapping_from);
+        assert_true(lies_below_window(block));
+        blocks_free(block);
+    }
+    assert_true(has_pattern(old, 4096));
+    blocks_free(old);
+}
+
+static bool crosses_4_gib(const char *block, size_t bytes)
+{
+    uintptr_t start = (uintptr_t)block;
+    return (start - 1) >> 32 != (start + bytes) >> 32;
+}
+
+static void test_no_mapping_crosses_a_multiple_of_4_gib_in_its_room(void **state)
+{
+    (void)state;
+    enum { MAPPINGS = 100 };
+    char *blocks[MAPPINGS];
+    for (int i = 0; i < MAPPINGS; i++) {
+        blocks[i] = blocks_alloc(mapping_from + (size_t)i * 700000);
+        assert_false(crosses_4_gib(blocks[i], 2 * mapping_from + (size_t)i * 1400000));
+    }
+    for (int i = 0; i < MAPPINGS; i++)
+        blocks_free(blocks[i]);
+}
+
 static void test_mappings_that_move_lie_below_the_window(void **state)
 {
     (void)state;
@@ -406,6 +440,8 @@ int main(void)
         cmocka_unit_test(test_a_mapping_shrinks_in_place_to_half_and_is_copied_below),
         cmocka_unit_test(test_an_alignment_above_a_granule_is_a_mappings),
         cmocka_unit_test(test_mappings_lie_below_the_window),
+        cmocka_unit_test(test_an_old_mapping_sends_no_other_away_from_the_window),
+        cmocka_unit_test(test_no_mapping_crosses_a_multiple_of_4_gib_in_its_room),
         cmocka_unit_test(test_mappings_that_move_lie_below_the_window),
         cmocka_unit_test(test_mappings_find_a_place_when_that_below_the_window_is_used_up),
         cmocka_unit_test(test_sizes_that_cannot_be_are_refused),
