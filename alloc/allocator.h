@@ -187,7 +187,7 @@ struct allocator {
     /* Around a call of execve that ends the process, or one that changes its credentials or
      * namespaces: no collection begins between them, no thread of the collector's own is left, and
      * a signal of a collection that was given up is taken away. In any thread, also in a signal
-     * handler, and in a vfork child, where they do nothing. after_exec: an execve has failed. */
+     * handler, and in a vfork child, where they do nothing. after_exec: the call has returned. */
     void (*before_exec)(void);
     void (*after_exec)(void);
     /* The program asks for it by mallopt, and it counts from now on, in place of an option of the

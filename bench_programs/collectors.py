@@ -63,6 +63,8 @@ TREE_CONTENDERS = [
     Contender("libgc incremental", "_libgc", {"GC_ENABLE_INCREMENTAL": "1"}),
 ]
 
+CC1PLUS = ["/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "-quiet", "-imultiarch"]
+CC1PLUS += ["x86_64-linux-gnu", "-D_GNU_SOURCE", "-O2"]
 # Half a second of work or more each, one process, its input there already: {numbers} are those
 # from 1 to 600,000, a line each.
 PROGRAMS = {
@@ -98,12 +100,7 @@ PROGRAMS = {
     ],
     "git log": ["git", "-C", "{source}", "log", "--stat", "-p", "-C"],
     "gcc": [
-        "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
-        "-quiet",
-        "-imultiarch",
-        "x86_64-linux-gnu",
-        "-D_GNU_SOURCE",
-        "-O2",
+        *CC1PLUS,
         "-o",
         "/dev/null",
         "{cxx}",
@@ -161,12 +158,7 @@ LARGER = {
         " create index i on t(b); delete from t where a%3=0; select count(*) from t",
     ],
     "gcc": [
-        "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
-        "-quiet",
-        "-imultiarch",
-        "x86_64-linux-gnu",
-        "-D_GNU_SOURCE",
-        "-O2",
+        *CC1PLUS,
         "-include",
         "regex",
         "-include",
@@ -342,11 +334,16 @@ class Marking:
     bytes_per_ns: float
 
 
+def said_by_libgc(command: list[str], added: dict[str, str]) -> str:
+    """What it writes of each collection."""
+    with tempfile.NamedTemporaryFile() as log:
+        run(command, {"GC_PRINT_STATS": "1", **added}, log.name)
+        return Path(log.name).read_text(errors="replace")
+
+
 def marking_of_libgc(command: list[str], markers: int) -> Marking:
     """From what libgc writes of each collection."""
-    with tempfile.NamedTemporaryFile() as log:
-        run(command, {"GC_PRINT_STATS": "1", "GC_MARKERS": str(markers)}, log.name)
-        text = Path(log.name).read_text(errors="replace")
+    text = said_by_libgc(command, {"GC_MARKERS": str(markers)})
     found = re.findall(
         r"marking took (\d+) ms (\d+) ns.*?In-use heap: \d+% \((\d+) KiB pointers"
         r".*?Complete collection took (\d+) ms (\d+) ns",
@@ -363,10 +360,8 @@ def marking_of_libgc(command: list[str], markers: int) -> Marking:
 
 def longest_stop_of_incremental(command: list[str], markers: int) -> float:
     """In ms. libgc's incremental mode stops the world to end each marking."""
-    with tempfile.NamedTemporaryFile() as log:
-        added = {"GC_PRINT_STATS": "1", "GC_MARKERS": str(markers), "GC_ENABLE_INCREMENTAL": "1"}
-        run(command, added, log.name)
-        text = Path(log.name).read_text(errors="replace")
+    added = {"GC_MARKERS": str(markers), "GC_ENABLE_INCREMENTAL": "1"}
+    text = said_by_libgc(command, added)
     found = re.findall(r"World-stopped marking took (\d+) ms (\d+) ns", text)
     return max((int(ms) + int(ns) / 1e6 for ms, ns in found), default=float("nan"))
 

@@ -137,11 +137,17 @@ static void *place_of_mapping(size_t alignment, size_t bytes)
     return (void *)blocks_heap.mappings_from;
 }
 
-static void *free_place_of_mapping(size_t bytes)
+static bool is_free(void *place, size_t bytes)
+{
+    return !pages_in_use(place, bytes);
+}
+
+/* A place for which `suits` is true. NULL: there is none among the next few. */
+static void *find_place(size_t alignment, size_t bytes, bool (*suits)(void *place, size_t bytes))
 {
     for (int tries = 0; tries < PLACES_TRIED; tries++) {
-        void *place = place_of_mapping(GRANULE_BYTES, bytes);
-        if (!place || !pages_in_use(place, bytes))
+        void *place = place_of_mapping(alignment, bytes);
+        if (!place || suits(place, bytes))
             return place;
     }
     return NULL;
@@ -149,12 +155,8 @@ static void *free_place_of_mapping(size_t bytes)
 
 static char *map_mapping(size_t alignment, size_t bytes)
 {
-    for (int tries = 0; tries < PLACES_TRIED; tries++) {
-        char *place = place_of_mapping(alignment, bytes);
-        if (place && pages_map_at(place, bytes))
-            return place;
-    }
-    return pages_map(bytes, alignment);
+    char *base = find_place(alignment, bytes, pages_map_at);
+    return base ? base : pages_map(bytes, alignment);
 }
 
 static struct slab *take_mapping(size_t alignment, size_t usable)
@@ -474,8 +476,8 @@ static bool move_mapping(struct slab *slab, size_t bytes)
 {
     size_t old_bytes = slab->granules * GRANULE_BYTES;
     char *old_base = slab->base;
-    char *target = pages_reserve_to_move(old_base, old_bytes, free_place_of_mapping(bytes), bytes,
-                                         GRANULE_BYTES);
+    void *wanted = find_place(GRANULE_BYTES, bytes, is_free);
+    char *target = pages_reserve_to_move(old_base, old_bytes, wanted, bytes, GRANULE_BYTES);
     if (!target)
         return false;
     granule_map_set(old_base, old_bytes, NULL);

@@ -55,7 +55,6 @@
 #include "vm/granule_map.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
-#include "vm/syscall.h"
 
 /* Which part of a collection a stop is. NO_STOP: a cycle begins, and protects pages first. */
 enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP };
@@ -646,8 +645,7 @@ bool collect_works(void)
 /* In a vfork child the helpers are another process's. */
 void collect_before_exec(void)
 {
-    collection_before_exec(&state.driver);
-    if (state.driver.available && state.driver.process == SYSCALL_0(SYS_getpid))
+    if (collection_before_exec(&state.driver))
         mark_wait_for_helpers(); /* [no-helper-at-rest] */
 }
 

@@ -216,15 +216,16 @@ static bool is_own_process(const struct collection_driver *driver)
 }
 
 /* [running-then-execs] */
-void collection_before_exec(struct collection_driver *driver)
+bool collection_before_exec(struct collection_driver *driver)
 {
     static const struct timespec nap = {.tv_nsec = 100000};
     if (!driver->available || !is_own_process(driver))
-        return;
+        return false;
     atomic_fetch_add(&driver->execs, 1);
     while (atomic_load(&driver->running))
         SYSCALL_2(SYS_nanosleep, &nap, NULL);
     stop_take_late_signals();
+    return true;
 }
 
 /* In the child of a fork that a handler made during the call there is none to take back. */

@@ -135,7 +135,9 @@ bool collection_is_put_off(const struct collection_driver *driver);
  * other's. A collection that finds an execve is given up; an execve waits for a collection. A
  * collection needs nothing of the thread that waits, so a signal handler that has interrupted the
  * heap's lock may wait. */
-void collection_before_exec(struct collection_driver *driver);
+/* True: they are held until collection_after_exec. Not in a vfork child, nor without a collector.
+ */
+bool collection_before_exec(struct collection_driver *driver);
 void collection_after_exec(struct collection_driver *driver);
 /* False: the kernel would refuse so many bytes, so aligned, even if the whole heap were given back
  * to it, so no collection makes room for them. Any thread, without a lock. */

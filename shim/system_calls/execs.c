@@ -12,64 +12,40 @@
 #include <unistd.h>
 
 #include "shim/symbols/interpose.h"
-#include "shim/system_calls/next_call.h"
-#include "shim/route/route.h"
+#include "shim/system_calls/without_collections.h"
 #include "vm/syscall.h"
 
 /* A static program has libc's own functions: none of them can be found from here. */
 #ifdef PIC
-static const struct allocator *begin_exec(void)
-{
-    const struct allocator *allocator = route_resolve()->allocator;
-    if (allocator->before_exec)
-        allocator->before_exec();
-    return allocator;
-}
-
-static int end_exec(const struct allocator *allocator, int result)
-{
-    if (allocator->after_exec)
-        allocator->after_exec();
-    return result;
-}
-
-/* The body of such a function. */
-#define EXEC(name, ...)                                   \
-    do {                                                  \
-        FIND_NEXT(name);                                  \
-        const struct allocator *allocator = begin_exec(); \
-        return end_exec(allocator, next(__VA_ARGS__));    \
-    } while (0)
-
 EXPORT int execve(const char *path, char *const arguments[], char *const environment[])
 {
-    EXEC(execve, path, arguments, environment);
+    NEXT_WITHOUT_COLLECTIONS(execve, path, arguments, environment);
 }
 
 EXPORT int execveat(int directory, const char *path, char *const arguments[],
                     char *const environment[], int flags)
 {
-    EXEC(execveat, directory, path, arguments, environment, flags);
+    NEXT_WITHOUT_COLLECTIONS(execveat, directory, path, arguments, environment, flags);
 }
 
 EXPORT int fexecve(int file, char *const arguments[], char *const environment[])
 {
-    EXEC(fexecve, file, arguments, environment);
+    NEXT_WITHOUT_COLLECTIONS(fexecve, file, arguments, environment);
 }
 
 EXPORT int execv(const char *path, char *const arguments[])
 {
-    EXEC(execv, path, arguments);
+    NEXT_WITHOUT_COLLECTIONS(execv, path, arguments);
 }
 
 EXPORT int execvp(const char *file, char *const arguments[])
 {
-    EXEC(execvp, file, arguments);
+    NEXT_WITHOUT_COLLECTIONS(execvp, file, arguments);
 }
 
 EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[])
 {
-    EXEC(execvpe, file, arguments, environment);
+    NEXT_WITHOUT_COLLECTIONS(execvpe, file, arguments, environment);
 }
 
 /* The arguments up to the NULL, on the stack. What follows the NULL can be read from `list` then.

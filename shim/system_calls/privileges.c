@@ -14,100 +14,72 @@
 #include <unistd.h>
 
 #include "shim/symbols/interpose.h"
-#include "shim/system_calls/next_call.h"
-#include "shim/route/route.h"
+#include "shim/system_calls/without_collections.h"
 #include "vm/syscall.h"
 
-static const struct allocator *begin_change(void)
+EXPORT int unshare(int flags)
 {
-    const struct allocator *allocator = route_resolve()->allocator;
-    if (allocator->before_exec)
-        allocator->before_exec();
-    return allocator;
+    FIND_NEXT(unshare);
+    const struct allocator *allocator = hold_collections();
+    int result = next ? next(flags) : (int)libc_result(SYSCALL_1(SYS_unshare, flags));
+    return allow_collections(allocator, result);
 }
 
-static int end_change(const struct allocator *allocator, int result)
+EXPORT int setns(int descriptor, int kind)
 {
-    if (allocator->after_exec)
-        allocator->after_exec();
-    return result;
+    FIND_NEXT(setns);
+    const struct allocator *allocator = hold_collections();
+    int result =
+        next ? next(descriptor, kind) : (int)libc_result(SYSCALL_2(SYS_setns, descriptor, kind));
+    return allow_collections(allocator, result);
 }
 
-/* A static program has libc's set...id, which make the change in all threads. */
+/* libc's make the change in all threads. A static program has them, and they cannot be found from
+ * here. None is a point of cancellation. (initgroups may be: it asks name services, which may take
+ * long. What it changes is less than a helper could use.) */
 #ifdef PIC
-/* The body of such a function. None of them is a point of cancellation. (initgroups may be: it asks
- * name services, which may take long. What it changes is less than a helper could use.) */
-#define CHANGE(name, ...)                                   \
-    do {                                                    \
-        FIND_NEXT(name);                                    \
-        const struct allocator *allocator = begin_change(); \
-        return end_change(allocator, next(__VA_ARGS__));    \
-    } while (0)
-
 EXPORT int setuid(uid_t user)
 {
-    CHANGE(setuid, user);
+    NEXT_WITHOUT_COLLECTIONS(setuid, user);
 }
 
 EXPORT int seteuid(uid_t effective)
 {
-    CHANGE(seteuid, effective);
+    NEXT_WITHOUT_COLLECTIONS(seteuid, effective);
 }
 
 EXPORT int setreuid(uid_t real, uid_t effective)
 {
-    CHANGE(setreuid, real, effective);
+    NEXT_WITHOUT_COLLECTIONS(setreuid, real, effective);
 }
 
 EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
 {
-    CHANGE(setresuid, real, effective, saved);
+    NEXT_WITHOUT_COLLECTIONS(setresuid, real, effective, saved);
 }
 
 EXPORT int setgid(gid_t group)
 {
-    CHANGE(setgid, group);
+    NEXT_WITHOUT_COLLECTIONS(setgid, group);
 }
 
 EXPORT int setegid(gid_t effective)
 {
-    CHANGE(setegid, effective);
+    NEXT_WITHOUT_COLLECTIONS(setegid, effective);
 }
 
 EXPORT int setregid(gid_t real, gid_t effective)
 {
-    CHANGE(setregid, real, effective);
+    NEXT_WITHOUT_COLLECTIONS(setregid, real, effective);
 }
 
 EXPORT int setresgid(gid_t real, gid_t effective, gid_t saved)
 {
-    CHANGE(setresgid, real, effective, saved);
+    NEXT_WITHOUT_COLLECTIONS(setresgid, real, effective, saved);
 }
 
 EXPORT int setgroups(size_t count, const gid_t *groups)
 {
-    CHANGE(setgroups, count, groups);
-}
-
-EXPORT int unshare(int flags)
-{
-    CHANGE(unshare, flags);
-}
-
-EXPORT int setns(int descriptor, int kind)
-{
-    CHANGE(setns, descriptor, kind);
-}
-#else
-EXPORT int unshare(int flags)
-{
-    const struct allocator *allocator = begin_change();
-    return end_change(allocator, (int)libc_result(SYSCALL_1(SYS_unshare, flags)));
-}
-
-EXPORT int setns(int descriptor, int kind)
-{
-    const struct allocator *allocator = begin_change();
-    return end_change(allocator, (int)libc_result(SYSCALL_2(SYS_setns, descriptor, kind)));
+    NEXT_WITHOUT_COLLECTIONS(setgroups, count, groups);
 }
 #endif

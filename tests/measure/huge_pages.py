@@ -25,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator
@@ -154,8 +155,8 @@ def rows(setting: str, program: dict[str, Any]) -> Iterator[str]:
 
 
 def names_of(suite: str) -> set[str]:
-    lines = (SOURCE / "bench_programs" / suite).read_text().splitlines()
-    return {line.partition('"')[2].rpartition('"')[0] for line in lines if line[:5] == "name "}
+    read = tomllib.loads((SOURCE / "bench_programs" / suite).read_text())
+    return {program["name"] for program in read["program"]}
 
 
 def take(asked: argparse.Namespace, listed: list[Setting], table: dict[str, list[str]]) -> None:

@@ -370,15 +370,14 @@ def _timeline_table(known: Sequence[tuple[int, Result]]) -> Table:
     rows = []
     for _, one in known:
         times = one["heap"]["timeline"]
+        last = len(times["seconds"]) - 1
+        places = [round(last * tenth / 10) for tenth in range(11)]
         for key, title in titles.items():
-            last = len(times["seconds"]) - 1
-            values = [times[key][round(last * tenth / 10)] for tenth in range(11)]
-            rows.append([one["spec"], title, *map(format_bytes, values)])
+            rows.append([one["spec"], title, *(format_bytes(times[key][at]) for at in places)])
         for key in ("collections", "minor_collections"):
             if any(times.get(key, ())):
-                last = len(times["seconds"]) - 1
-                values = [times[key][round(last * tenth / 10)] for tenth in range(11)]
-                rows.append([one["spec"], key.replace("_", " "), *(f"{n:,}" for n in values)])
+                counts = (f"{times[key][at]:,}" for at in places)
+                rows.append([one["spec"], key.replace("_", " "), *counts])
     header = ["allocator", "so far, or bytes", *(f"{tenth}/10" for tenth in range(11))]
     return Table("At tenths of the points", header, rows, text_columns=2, folded=True)
 
