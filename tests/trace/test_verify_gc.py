@@ -143,3 +143,10 @@ def test_a_status_stands_beside_the_judgement(real: Command) -> None:
 def test_what_cannot_be_run_is_said(real: Command) -> None:
     done = real.run("verify-gc", "--", "/nonexistent/program")
     assert done.returncode == 127 and "not found" in done.stderr
+
+
+def test_an_exec_is_told_with_a_remedy_that_helps_here(real: Command) -> None:
+    """The trace is a pipe, whose name nobody gives."""
+    done = real.run("verify-gc", "--", "env", "true")
+    assert "env became another program (exec)" in done.stderr
+    assert "run that program itself" in done.stderr and "%p" not in done.stderr

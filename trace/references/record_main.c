@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -113,15 +114,24 @@ static struct trace_stream *start(const struct record_options *options)
                               options->command);
 }
 
-static void explain_end(const struct trace_stream *stream, const struct record_options *options)
+/* A pipe or a socket has one trace, whatever its name. */
+static bool may_have_more_traces(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+static void explain_end(const struct trace_stream *stream, const struct record_options *options,
+                        int fd)
 {
     if (!trace_stream_finished(stream))
         fprintf(stderr, "allotrope: the recorder was killed; the trace ends where it was\n");
     else if (trace_stream_replaced(stream))
         fprintf(stderr,
-                "allotrope: %s became another program (exec), which is not in the trace; with %%p "
-                "in the trace's name it has one of its own\n",
-                options->command[0]);
+                "allotrope: %s became another program (exec), which is not in the trace; %s\n",
+                options->command[0],
+                may_have_more_traces(fd) ? "with %p in the trace's name it has one of its own"
+                                         : "run that program itself");
 }
 
 /* Takes what the recorder sends until its end. Returns the program's status, or our own. */
@@ -136,7 +146,7 @@ static int record_stream(const struct record_options *options, struct output_fil
     bool whole = complete && trace_stream_finished(stream);
     int status = trace_stream_status(stream);
     if (complete && options->ring_fd < 0)
-        explain_end(stream, options);
+        explain_end(stream, options, file->fd);
     trace_stream_close(stream);
     int written = whole ? trace_writer_close(writer) : trace_writer_abandon(writer);
     if (written < 0 && complete)
