@@ -203,9 +203,9 @@ static bool open_userfaults(void)
 {
     struct uffdio_api api = {.api = UFFD_API, .features = USERFAULTS_WRITE_PROTECT_ASYNC};
     enum { FLAGS = O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY };
-    long opened = SYSCALL_1(SYS_userfaultfd, FLAGS);
-    if (opened == -ENOSYS && dirty.opener)
-        opened = dirty.opener(FLAGS);
+    long opened = dirty.opener ? dirty.opener(FLAGS) : -ENOSYS;
+    if (opened == -ENOSYS)
+        opened = SYSCALL_1(SYS_userfaultfd, FLAGS);
     if (!kept_take(&dirty.userfaults, opened)) {
         dirty.counts.refused = "the kernel refuses userfaultfd";
         return false;
