@@ -79,6 +79,7 @@ enum leaks_found {
     LEAKS_FOUND,
     LEAKS_LATER, /* nor now, but perhaps at the next call: somebody would have been waited for, or
                   * this is a vfork child, or a thread is in execve */
+    LEAKS_BEGUN, /* another process looks for them */
 };
 
 enum collected {
@@ -182,6 +183,9 @@ struct allocator {
     /* The program is about to make pages, of blocks too, that nobody may touch, or not while its
      * other threads stand still, though no line of its maps tells (userfaultfd, MADV_GUARD_*). */
     void (*pages_may_fault)(void);
+    /* A child of the process is about to lack these pages, or find them empty (MADV_DONTFORK,
+     * MADV_WIPEONFORK). */
+    void (*not_copied)(const void *start, size_t bytes);
     /* [start, start + bytes) becomes executable: it may have been written before. */
     void (*code_is_written)(const void *start, size_t bytes);
     /* Around a call of execve that ends the process, or one that changes its credentials or
@@ -208,6 +212,13 @@ struct allocator {
      * a lock of a rank below RANK_COLLECTOR. may_wait: false in a signal handler, for whose thread
      * others may wait. Called only where reports_leaks() is true. */
     enum leaks_found (*find_leaks)(leak_visitor *visit, void *argument, bool may_wait);
+    /* The same while the program runs on. LEAKS_BEGUN: `visit` is called in a child that has a copy
+     * of the memory of now, so it writes to memory that is shared. LEAKS_UNKNOWN: it cannot be
+     * found out so, but perhaps by find_leaks. */
+    enum leaks_found (*begin_leaks)(leak_visitor *visit, void *argument, bool may_wait);
+    /* What has become of it, under the same lock: LEAKS_LATER while it goes on; then LEAKS_FOUND or
+     * LEAKS_UNKNOWN, once. Cheap. */
+    enum leaks_found (*leaks_begun)(void);
     /* Where the allocator keeps its own state among the library's data: addresses of blocks there
      * are no use of them. Called only where reports_leaks() is true. */
     void (*own_state)(const void **start, size_t *bytes);

@@ -56,8 +56,9 @@
 #include "vm/lock.h"
 #include "vm/metadata.h"
 
-/* Which part of a collection a stop is. NO_STOP: a cycle begins, and protects pages first. */
-enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP };
+/* Which part of a collection a stop is. NO_STOP: a cycle begins, and protects pages first.
+ * LEAK_STOP: a snapshot is made to find the leaks, and nothing is reclaimed. */
+enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP, LEAK_STOP };
 
 static struct {
     struct lock lock; /* of all that follows, but for `leaks` and `finished`, which are atomic */
@@ -70,6 +71,9 @@ static struct {
     leak_visitor *leak_visitor;  /* of CAUSE_LEAKS; and what came of it */
     void *leak_argument;
     bool leaks_are_found;
+    struct snapshot leak_search;
+    unsigned looks; /* at it */
+    bool in_copy;   /* this is the child of a snapshot */
     /* Of the collection at hand. */
     enum collect_cause cause;
     size_t requested;
@@ -134,7 +138,8 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
  * program has written the word since the last collection. */
 static void next_mapping(bool has_stack)
 {
-    mark_defer_roots(state.part == FIRST_STOP);
+    bool is_noted = (state.part == FIRST_STOP || state.part == LEAK_STOP) && !state.in_copy;
+    mark_defer_roots(is_noted);
     mark_tell_suspects(state.statistics.suspects > 0 && !has_stack && state.part != FIRST_STOP);
 }
 
@@ -154,6 +159,12 @@ static void begin_marks(void)
         return;
     }
     state.marked.suspect = NULL; /* a root otherwise, which would be told again */
+    if (state.part == LEAK_STOP) {
+        generations_forget_marks();
+        mark_begin();
+        mark_defer_roots(true);
+        return;
+    }
     if (state.part == FIRST_STOP) {
         generations_forget_marks();
         mark_begin_cycle();
@@ -221,6 +232,21 @@ static void mark_reachable(void)
     state.leaks_are_found = leaks_visit(state.leak_visitor, state.leak_argument);
 }
 
+/* In the child of a snapshot. What its parent has noted is on the mark stack. */
+static bool begin_copy(void)
+{
+    state.in_copy = true;
+    return !mark_has_dropped_roots();
+}
+
+static bool mark_copy(struct snapshot *snapshot)
+{
+    (void)snapshot;
+    mark_pinned();
+    mark_finish(0, &state.marked);
+    return leaks_visit(state.leak_visitor, state.leak_argument);
+}
+
 /* After a minor marking, or a cycle's, the verifier's full one. */
 static bool mark_again(void)
 {
@@ -281,9 +307,10 @@ static void sweep_stopped(enum sweep_leaks leaks)
 static uint64_t sweep_unmarked(void)
 {
     enum sweep_leaks leaks = leaks_now();
-    if (state.part != FIRST_STOP && leaves_sweep(leaks))
+    bool sweeps = state.part != FIRST_STOP && state.part != LEAK_STOP;
+    if (sweeps && leaves_sweep(leaks))
         leave_sweep(leaks);
-    else if (state.part != FIRST_STOP)
+    else if (sweeps)
         sweep_stopped(leaks);
     blocks_set_local_free_bits(false);
     return state.old_bytes;
@@ -395,8 +422,10 @@ static void finish(const struct collection *collection)
         pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.requested);
         return;
     }
-    if (state.part == FIRST_STOP) {
-        count_kind(&state.statistics.first_stop, collection);
+    if (state.part == FIRST_STOP || state.part == LEAK_STOP) {
+        count_kind(state.part == FIRST_STOP ? &state.statistics.first_stop
+                                            : &state.statistics.leak_stop,
+                   collection);
         return;
     }
     count_work();
@@ -422,6 +451,8 @@ static const struct collector collector = {.prepare = prepare,
                                            .begin = begin,
                                            .mark = mark_reachable,
                                            .again = mark_again,
+                                           .begin_copy = begin_copy,
+                                           .mark_copy = mark_copy,
                                            .sweep = sweep_unmarked,
                                            .abandon = abandon,
                                            .finish = finish};
@@ -532,6 +563,7 @@ static bool is_possible(size_t requested)
 static bool collect_locked(enum collect_cause cause, size_t requested)
 {
     mark_prepare();
+    snapshot_reap(&state.leak_search);
     blocks_lock();
     end_sweep();
     state.cause = cause;
@@ -565,20 +597,79 @@ static enum leaks_found why_unknown(void)
 }
 
 /* Who must not wait has all signals blocked: the holder of the lock might wait for its stop. */
+static bool lock_for_leaks(bool may_wait)
+{
+    if (may_wait)
+        lock_acquire(&state.lock);
+    return may_wait || lock_try(&state.lock);
+}
+
 enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait)
 {
     if (!is_possible(0))
         return why_unknown();
-    if (may_wait)
-        lock_acquire(&state.lock);
-    else if (!lock_try(&state.lock))
+    if (!lock_for_leaks(may_wait))
         return LEAKS_LATER;
+    snapshot_end(&state.leak_search);
     state.leak_visitor = visit;
     state.leak_argument = argument;
     state.leaks_are_found = false;
     bool found = collect_locked(CAUSE_LEAKS, 0) && state.leaks_are_found;
     lock_release(&state.lock);
     return found ? LEAKS_FOUND : why_unknown();
+}
+
+/* With the collector's lock. */
+static bool begin_leaks_locked(void)
+{
+    mark_prepare();
+    blocks_lock();
+    end_sweep();
+    give_up_cycle();
+    state.cause = CAUSE_LEAKS;
+    state.requested = 0;
+    state.minor = false;
+    state.part = LEAK_STOP;
+    bool begun = snapshot_prepare(&state.leak_search, 0) &&
+                 collection_run_snapshot(&state.driver, &state.leak_search) &&
+                 snapshot_look(&state.leak_search, false) != SNAPSHOT_NO_CHILD;
+    if (!begun)
+        snapshot_end(&state.leak_search);
+    blocks_unlock();
+    return begun;
+}
+
+enum leaks_found collect_begin_leaks(leak_visitor *visit, void *argument, bool may_wait)
+{
+    if (!snapshot_is_possible())
+        return LEAKS_UNKNOWN;
+    if (!is_possible(0))
+        return why_unknown();
+    if (!lock_for_leaks(may_wait))
+        return LEAKS_LATER;
+    state.leak_visitor = visit;
+    state.leak_argument = argument;
+    bool begun = begin_leaks_locked();
+    lock_release(&state.lock);
+    return begun ? LEAKS_BEGUN : LEAKS_UNKNOWN;
+}
+
+/* Called often: the kernel is asked but now and then. */
+enum leaks_found collect_leaks_begun(void)
+{
+    enum { KERNEL_LOOKS = 64 };
+    if (!collection_is_allowed(&state.driver))
+        return why_unknown();
+    if (!lock_try(&state.lock))
+        return LEAKS_LATER;
+    enum snapshot_state found =
+        snapshot_look(&state.leak_search, state.looks++ % KERNEL_LOOKS == 0);
+    if (found != SNAPSHOT_RUNS)
+        snapshot_end(&state.leak_search);
+    lock_release(&state.lock);
+    return found == SNAPSHOT_RUNS   ? LEAKS_LATER
+           : found == SNAPSHOT_DONE ? LEAKS_FOUND
+                                    : LEAKS_UNKNOWN;
 }
 
 bool collect_cycle_runs(void)
@@ -642,11 +733,13 @@ bool collect_works(void)
     return collection_works(&state.driver);
 }
 
-/* In a vfork child the helpers are another process's. */
+/* In a vfork child the helpers are another process's, and so are snapshots. */
 void collect_before_exec(void)
 {
-    if (collection_before_exec(&state.driver))
-        mark_wait_for_helpers(); /* [no-helper-at-rest] */
+    if (!collection_before_exec(&state.driver))
+        return;
+    mark_wait_for_helpers(); /* [no-helper-at-rest] */
+    snapshot_kill(&state.leak_search);
 }
 
 void collect_after_exec(void)
@@ -674,8 +767,10 @@ bool collect_never_again(void)
     give_up_cycle();
     blocks_unlock();
     bool changed = collection_never_again(&state.driver);
-    if (changed)
+    if (changed) {
         mark_wait_for_helpers(); /* [no-helper-at-rest] */
+        snapshot_kill(&state.leak_search);
+    }
     lock_release(&state.lock);
     return changed;
 }
@@ -690,6 +785,7 @@ void collect_fork_child(void)
     if (state.driver.available)
         mark_forget_helpers();
     collection_forked(&state.driver);
+    snapshot_forget(&state.leak_search);
     give_up_cycle();
     generations_fork_child();
     if (!generations_are_on())

@@ -36,6 +36,7 @@ struct collect_kind {
 struct collect_statistics {
     struct collect_kind minor, full; /* a cycle is a full one, by its last stop */
     struct collect_kind first_stop;  /* of cycles */
+    struct collect_kind leak_stop;   /* in which a snapshot was made to find the leaks */
     uint64_t promoted_bytes;
     uint64_t causes[COLLECT_CAUSES];
     uint64_t marked_blocks, marked_bytes, mark_overflows, most_markers;
@@ -73,6 +74,12 @@ bool collect(enum collect_cause cause, size_t requested);
 /* A full collection that visits what is dead before it reclaims anything; one call at a time.
  * may_wait: for the collection of another thread; see struct allocator. */
 enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait);
+
+/* The same in a snapshot, while the program runs: LEAKS_BEGUN, and `visit` is called in a child
+ * with a copy of the memory. LEAKS_UNKNOWN: there can be none, but there may be a collection. */
+enum leaks_found collect_begin_leaks(leak_visitor *visit, void *argument, bool may_wait);
+/* What has become of it: LEAKS_LATER while it runs. The answer is given once. */
+enum leaks_found collect_leaks_begun(void);
 
 /* Whether a cycle is under way. Any thread. */
 bool collect_cycle_runs(void);

@@ -817,6 +817,26 @@ static void visit_generations(statistic_visitor *visit, void *argument,
     visit(argument, "gc_generations", "verified_stale", verify_counts().stale);
 }
 
+static void visit_snapshots(statistic_visitor *visit, void *argument,
+                            const struct collect_statistics *collections)
+{
+    static const char *const ends[SNAPSHOT_STATES] = {
+        [SNAPSHOT_DONE] = "done",
+        [SNAPSHOT_NO_CHILD] = "no_child",
+        [SNAPSHOT_UNREADABLE] = "unreadable",
+        [SNAPSHOT_LACKING] = "lacking",
+        [SNAPSHOT_DIED] = "ended_early",
+    };
+    const struct snapshot_statistics *statistics = snapshot_statistics();
+    visit_kind(visit, argument, "gc_leak_stop", &collections->leak_stop);
+    for (unsigned i = SNAPSHOT_DONE; i < SNAPSHOT_STATES; i++)
+        visit(argument, "gc_snapshots", ends[i], statistics->ended[i]);
+    visit(argument, "gc_snapshots", "fork_ns", statistics->fork_ns);
+    visit(argument, "gc_snapshots", "longest_fork_ns", statistics->longest_fork_ns);
+    visit(argument, "gc_snapshots", "ns", statistics->ns);
+    visit(argument, "gc_snapshots", "cpu_ns", statistics->cpu_ns);
+}
+
 static void visit_quarantine(statistic_visitor *visit, void *argument,
                              const struct collect_statistics *collections)
 {
@@ -892,6 +912,8 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         visit_generations(visit, argument, statistics);
     if (concurrent_is_on())
         visit_cycles(visit, argument, statistics);
+    if (gc.reports)
+        visit_snapshots(visit, argument, statistics);
     visit_histogram(visit, argument, driver->pauses);
     utilisation_visit(driver->utilisation, visit, argument);
 }
@@ -920,11 +942,14 @@ const struct allocator gc_default = {
     .before_hiding = collect_before_hiding,
     .stacks_are_given = roots_stacks_are_given,
     .pages_may_fault = roots_pages_may_fault,
+    .not_copied = roots_are_not_copied,
     .code_is_written = roots_code_is_written,
     .before_exec = collect_before_exec,
     .after_exec = collect_after_exec,
     .reports_leaks = gc_reports_leaks,
     .find_leaks = gc_find_leaks,
+    .begin_leaks = collect_begin_leaks,
+    .leaks_begun = collect_leaks_begun,
     .own_state = blocks_state,
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,

@@ -77,6 +77,8 @@ void mark_end_cycle(void);
 /* After the roots and mark_changed: follows again the blocks whose pages are not tracked, and those
  * that slices have not read to their ends. */
 void mark_untracked(void);
+/* Whether there was no room for roots that were only noted. */
+bool mark_has_dropped_roots(void);
 /* While roots are visited: whether they are only noted. Pages of blocks that cannot be touched are
  * known by the first mapping. */
 void mark_defer_roots(bool defer);

@@ -94,6 +94,11 @@ void mark_defer_roots(bool defer)
     mark.defers_roots = defer;
 }
 
+bool mark_has_dropped_roots(void)
+{
+    return mark.markers[0].overflowed;
+}
+
 /* The bounds of all that blocks may lie in now. */
 
 static void add_range(void *unused, const char *start, const char *end, const struct slab *mapping)

@@ -165,6 +165,42 @@ static bool visit_and_mark(struct collection_driver *driver, uintptr_t stack_poi
     return all_read;
 }
 
+/* Snapshots. */
+
+struct copy {
+    struct collection_driver *driver;
+    const struct root_visitor *visitor;
+};
+
+/* In the child. */
+static bool mark_copy(void *argument)
+{
+    const struct copy *copy = argument;
+    struct collection *current = &copy->driver->current;
+    const struct collector *collector = copy->driver->collector;
+    if (!collector->begin_copy() || !resident_open() ||
+        !roots_visit_copied(copy->visitor, &current->roots))
+        return false;
+    current->snapshot->report->root_bytes = current->roots.bytes + current->roots.indirect_bytes;
+    return collector->mark_copy(current->snapshot);
+}
+
+/* False: the roots could not be read, and no child was made. */
+static bool visit_and_copy(struct collection_driver *driver, uintptr_t stack_pointer,
+                           struct times *times)
+{
+    struct root_visitor visitor = {0};
+    driver->collector->begin(&visitor);
+    bool all_read =
+        resident_open() && roots_visit_uncopied(stack_pointer, &visitor, &driver->current.roots);
+    times->rooted = monotonic_ns();
+    struct copy copy = {driver, &visitor};
+    if (all_read)
+        snapshot_begin(driver->current.snapshot, mark_copy, &copy);
+    times->marked = monotonic_ns();
+    return all_read;
+}
+
 static void sweep(struct collection_driver *driver, struct times *times)
 {
     doorbell_enter_sweep();
@@ -178,7 +214,8 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
                             struct times *times)
 {
     times->stopped = monotonic_ns();
-    bool all_read = visit_and_mark(driver, stack_pointer, times);
+    bool all_read = driver->current.snapshot ? visit_and_copy(driver, stack_pointer, times)
+                                             : visit_and_mark(driver, stack_pointer, times);
     if (all_read)
         sweep(driver, times);
     else if (driver->collector->abandon)
@@ -326,10 +363,11 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
 }
 
 /* [running-then-execs] */
-static bool run_stop(struct collection_driver *driver, bool first_stop)
+static bool run_stop(struct collection_driver *driver, bool first_stop, struct snapshot *snapshot)
 {
     uint64_t mask = block_signals();
     driver->current.first_stop = first_stop;
+    driver->current.snapshot = snapshot;
     driver->current.reclaimed = false;
     atomic_store(&driver->running, true);
     if (atomic_load(&driver->execs) == 0) {
@@ -346,12 +384,17 @@ static bool run_stop(struct collection_driver *driver, bool first_stop)
 
 bool collection_run(struct collection_driver *driver)
 {
-    return run_stop(driver, false);
+    return run_stop(driver, false, NULL);
 }
 
 bool collection_run_first_stop(struct collection_driver *driver)
 {
-    return run_stop(driver, true);
+    return run_stop(driver, true, NULL);
+}
+
+bool collection_run_snapshot(struct collection_driver *driver, struct snapshot *snapshot)
+{
+    return run_stop(driver, true, snapshot);
 }
 
 bool collection_works(const struct collection_driver *driver)

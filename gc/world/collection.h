@@ -49,6 +49,7 @@
 #include <stdint.h>
 
 #include "gc/world/roots.h"
+#include "gc/world/snapshot.h"
 #include "gc/world/stop.h"
 #include "gc/world/utilisation.h"
 
@@ -71,10 +72,11 @@ struct collection_statistics {
 
 /* One collection, when it is over. */
 struct collection {
-    bool reclaimed;    /* false: it was given up, and the rest means nothing */
-    bool first_stop;   /* of a cycle: nothing was reclaimed, and another stop follows */
-    uint64_t pause_ns; /* from the stop to the resumption */
-    uint64_t cpu_ns;   /* of it, what the whole process ran */
+    bool reclaimed;            /* false: it was given up, and the rest means nothing */
+    bool first_stop;           /* of a cycle: nothing was reclaimed, and another stop follows */
+    struct snapshot *snapshot; /* that this stop makes; NULL: it marks by itself */
+    uint64_t pause_ns;         /* from the stop to the resumption */
+    uint64_t cpu_ns;           /* of it, what the whole process ran */
     uint64_t stop_ns, root_ns, mark_ns, sweep_ns; /* its phases */
     uint64_t ran_ns;          /* that the program ran since the last collection */
     struct root_result roots; /* what was visited */
@@ -93,6 +95,11 @@ struct collector {
     bool (*again)(void);
     /* Frees what has no mark. Returns how many bytes are live. */
     uint64_t (*sweep)(void);
+    /* In the child of a snapshot, before it visits the roots that it has, and when they have been:
+     * marks, and leaves in the result what the parent is to know. False: it cannot. NULL: there are
+     * no snapshots. */
+    bool (*begin_copy)(void);
+    bool (*mark_copy)(struct snapshot *snapshot);
     /* Instead of mark and sweep, when the roots could not be read: undoes `begin`. May be NULL. */
     void (*abandon)(void);
     /* The world runs again, or was never stopped. May be NULL. */
@@ -152,6 +159,10 @@ bool collection_run(struct collection_driver *driver);
 /* The first stop of a cycle: a collection up to its roots, which reclaims nothing. The collector's
  * `mark` and `sweep` know. False: as collection_run. */
 bool collection_run_first_stop(struct collection_driver *driver);
+
+/* The same, and it makes a snapshot, which was prepared. True: nothing was given up, and
+ * snapshot_look tells whether there is a child. */
+bool collection_run_snapshot(struct collection_driver *driver, struct snapshot *snapshot);
 
 /* Calls `work` as a collection works, with all signals blocked and on a stack of the driver's, but
  * beside the program. */

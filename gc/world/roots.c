@@ -64,6 +64,15 @@
  *       have data, in the same mapping
  *
  * Any other mapping is scanned whole, with dead coroutines and with what the signal has put there.
+ *
+ * Snapshots (snapshot.h). A child of the process has a copy of what is private, but not of what the
+ * program has excepted (MADV_DONTFORK), nor what is in pages that it has wiped (MADV_WIPEONFORK).
+ * Shared mappings go on changing under it: a pointer could be moved out of one before the child has
+ * read it, into private memory of which the child has an older copy. So
+ *
+ *     the parent visits,   registers, shared mappings, what the program has asked for, buffers of
+ *       in the stop        io_uring, private mappings that may not be copied
+ *     the child visits     the other private mappings
  */
 #include "gc/world/roots.h"
 
@@ -84,6 +93,7 @@
 #include "gc/world/recorder.h"
 #include "vm/asked_roots.h"
 #include "vm/granule_map.h"
+#include "vm/owner.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
@@ -99,6 +109,8 @@ static struct {
     bool has_rings;
     const struct root_visitor *visitor;
     struct root_result *result;
+    enum part { ALL, UNCOPIED, COPIED } part; /* of the roots: what is visited */
+    struct stopped_thread self;
 } roots;
 
 /* Any thread sets them, before it does what makes them true. */
@@ -126,14 +138,39 @@ bool roots_pages_fault(void)
  * is no text, and is read in any case. */
 static _Atomic uintptr_t written_code_start = UINTPTR_MAX, written_code_end;
 
+static void widen(_Atomic uintptr_t *lowest, _Atomic uintptr_t *highest, const void *start,
+                  size_t bytes)
+{
+    uintptr_t first = (uintptr_t)start, end = first + bytes, known = *lowest;
+    while (first < known && !atomic_compare_exchange_weak(lowest, &known, first))
+        ;
+    known = *highest;
+    while (end > known && !atomic_compare_exchange_weak(highest, &known, end))
+        ;
+}
+
 void roots_code_is_written(const void *start, size_t bytes)
 {
-    uintptr_t first = (uintptr_t)start, end = first + bytes, known = written_code_start;
-    while (first < known && !atomic_compare_exchange_weak(&written_code_start, &known, first))
-        ;
-    known = written_code_end;
-    while (end > known && !atomic_compare_exchange_weak(&written_code_end, &known, end))
-        ;
+    widen(&written_code_start, &written_code_end, start, bytes);
+}
+
+/* Bounds, as those above. */
+static _Atomic uintptr_t uncopied_start = UINTPTR_MAX, uncopied_end;
+
+void roots_are_not_copied(const void *start, size_t bytes)
+{
+    widen(&uncopied_start, &uncopied_end, start, bytes);
+}
+
+bool roots_are_uncopied(uintptr_t start, uintptr_t end)
+{
+    return start >= uncopied_start && end <= uncopied_end;
+}
+
+char *roots_buffer(size_t *bytes)
+{
+    *bytes = BUFFER_BYTES;
+    return roots.buffer;
 }
 
 bool roots_init(void)
@@ -438,10 +475,18 @@ static bool is_unwritten_text(const struct mapping *mapping)
            (mapping->end <= written_code_start || mapping->start >= written_code_end);
 }
 
+/* The report of a snapshot's child. */
+static bool is_own_record(const struct mapping *mapping)
+{
+    const struct owner *owner = granule_map_get((const void *)mapping->start);
+    return owner && owner->kind == OWNER_RECORDS;
+}
+
 static bool holds_no_roots(const struct mapping *mapping)
 {
     if (mapping->shared)
-        return is_device(mapping) || !(mapping->writable || is_shared_memory(mapping));
+        return is_own_record(mapping) || is_device(mapping) ||
+               !(mapping->writable || is_shared_memory(mapping));
     return is_kernels(mapping) || is_unwritten_text(mapping);
 }
 
@@ -449,7 +494,7 @@ static bool holds_no_roots(const struct mapping *mapping)
  * all of a mapping is searched: it may be a reserved terabyte. */
 static bool has_untouchable_block(const struct mapping *mapping)
 {
-    return !process_may_be_touched(mapping) &&
+    return !process_may_be_touched(mapping) && !(mapping->shared && is_own_record(mapping)) &&
            (is_heap_memory(mapping->start) || is_heap_memory(mapping->end - 1));
 }
 
@@ -506,18 +551,31 @@ static bool scan_shared_mapping(const struct mapping *mapping)
     return true;
 }
 
+/* Whether a child of the process would not have it as it is: see above, Snapshots. */
+static bool is_uncopied(const struct mapping *mapping)
+{
+    return mapping->shared || (mapping->start < uncopied_end && mapping->end > uncopied_start);
+}
+
+static bool is_of_part(const struct mapping *mapping)
+{
+    return roots.part == ALL || is_uncopied(mapping) == (roots.part == UNCOPIED);
+}
+
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
                          const struct stopped_thread *self)
 {
     if (holds_no_roots(mapping))
         return true;
-    roots.result->mappings++;
+    roots.result->mappings += roots.part != COPIED;
     uintptr_t start = mapping->shared ? mapping->start : lowest_in_use(mapping, below, self);
     bool half_seen = half_seen_note(mapping->start, mapping->end, start > mapping->start);
+    roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
+    if (!is_of_part(mapping))
+        return true;
     if (roots.visitor->next_mapping)
         roots.visitor->next_mapping(half_seen || has_stack(mapping, self));
     roots.code = mapping->executable;
-    roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
     if (mapping->shared)
         return scan_shared_mapping(mapping);
     roots.through_file = !mapping->readable || is_file(mapping);
@@ -582,11 +640,9 @@ static void keep_stack(const struct stopped_thread *thread)
     roots.visitor->words(words, words + sizeof words / sizeof words[0]);
 }
 
-bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
-                 struct root_result *result)
+/* Of the calling thread. */
+static struct stopped_thread own_stacks(uintptr_t stack_pointer)
 {
-    const struct mapping *mappings;
-    size_t count;
     struct stopped_thread self = {
         .stack_pointer = stack_pointer, .frame = stack_pointer, .gs_base = stop_own_gs_base()};
     __asm__("mov %%fs:0, %0" : "=r"(self.thread_pointer));
@@ -596,29 +652,74 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
         self.alternate_start = (uintptr_t)alternate.ss_sp;
         self.alternate_end = self.alternate_start + alternate.ss_size;
     }
-    *result = (struct root_result){0};
-    roots.visitor = visitor;
-    roots.result = result;
-    roots.has_rings = false;
-    keep_stack(&self);
+    return self;
+}
+
+static void keep_stacks(void)
+{
+    keep_stack(&roots.self);
     for (size_t i = 0; i < stopped_count(); i++) {
         struct stopped_thread thread = stopped_thread(i);
         keep_stack(&thread);
     }
+}
+
+static void begin_visit(enum part part, const struct root_visitor *visitor,
+                        struct root_result *result)
+{
+    roots.part = part;
+    roots.visitor = visitor;
+    roots.result = result;
+    roots.has_rings = false;
     roots.memory_file = process_file(PROCESS_MEMORY);
-    bool read = recorder_refresh_ranges() && roots.memory_file >= 0 &&
-                process_read_mappings(&mappings, &count);
-    if (read && visitor->mapped)
-        visitor->mapped(mappings, count);
-    if (read)
-        tell_of_unreadable(mappings, count);
+}
+
+static bool scan_mappings(const struct mapping *mappings, size_t count)
+{
+    bool read = true;
     half_seen_begin();
     for (size_t i = 0; read && i < count; i++)
-        read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
+        read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &roots.self);
     half_seen_end(read);
-    if (read)
-        read = visit_asked();
-    if (read && roots.has_rings)
-        read = io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
     return read;
+}
+
+static bool visit(enum part part, uintptr_t stack_pointer, const struct root_visitor *visitor,
+                  struct root_result *result)
+{
+    const struct mapping *mappings;
+    size_t count;
+    *result = (struct root_result){0};
+    begin_visit(part, visitor, result);
+    roots.self = own_stacks(stack_pointer);
+    keep_stacks();
+    if (!recorder_refresh_ranges() || roots.memory_file < 0 ||
+        !process_read_mappings(&mappings, &count))
+        return false;
+    if (visitor->mapped)
+        visitor->mapped(mappings, count);
+    tell_of_unreadable(mappings, count);
+    return scan_mappings(mappings, count) && visit_asked() &&
+           (!roots.has_rings || io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer));
+}
+
+bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
+                 struct root_result *result)
+{
+    return visit(ALL, stack_pointer, visitor, result);
+}
+
+bool roots_visit_uncopied(uintptr_t stack_pointer, const struct root_visitor *visitor,
+                          struct root_result *result)
+{
+    return visit(UNCOPIED, stack_pointer, visitor, result);
+}
+
+/* The mappings that the parent has read: the child has the same. */
+bool roots_visit_copied(const struct root_visitor *visitor, struct root_result *result)
+{
+    size_t count;
+    const struct mapping *mappings = process_last_mappings(&count);
+    begin_visit(COPIED, visitor, result);
+    return roots.memory_file >= 0 && scan_mappings(mappings, count);
 }

@@ -9,46 +9,72 @@
 #include <string.h>
 
 #include "vm/message.h"
-#include "vm/pages.h"
+#include "vm/private_memory.h"
 
 enum { MOST_TOLD = 20, MOST_FRAMES_TOLD = 4 };
 
 struct leak_report leak_report;
 
-static size_t room; /* of tallies */
-
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
-static void unmap(struct leak_tally *tallies, size_t count)
+/* What a search writes: shared with the child that may do it. */
+struct found {
+    struct leak_tally unknown;
+    struct leak_tally tallies[];
+};
+
+struct search {
+    const struct site_table *table;
+    struct found *found; /* NULL: there is no search */
+    size_t count, bytes; /* of tallies; of the mapping */
+    uint64_t asked;      /* which request it answers */
+};
+
+static struct search begun; /* in a child */
+
+/* Of the last report. */
+static struct found *reported;
+static size_t reported_bytes;
+
+static bool begin_search(struct search *search, const struct site_table *table)
 {
-    if (tallies)
-        pages_unmap(tallies, round_up(count * sizeof *tallies, PAGE_BYTES));
+    size_t count = table->site_count,
+           bytes = sizeof(struct found) + count * sizeof(struct leak_tally);
+    *search = (struct search){.table = table, .count = count, .bytes = bytes};
+    search->asked = atomic_load(&leak_report.asked);
+    search->found = private_memory_map_shared(bytes);
+    return search->found != NULL;
 }
 
-/* The last report stays as it is. */
-static bool make_room(size_t count)
+static void drop(struct search *search)
 {
-    if (count <= room)
-        return true;
-    struct leak_tally *old = leak_report.tallies;
-    struct leak_tally *tallies =
-        pages_map(round_up(2 * count * sizeof *tallies, PAGE_BYTES), PAGE_BYTES);
-    if (!tallies)
-        return false;
-    if (leak_report.count > 0)
-        memcpy(tallies, old, leak_report.count * sizeof *tallies);
-    leak_report.tallies = tallies;
-    unmap(old, room);
-    room = 2 * count;
-    return true;
+    if (search->found)
+        private_memory_unmap(search->found, search->bytes);
+    search->found = NULL;
 }
 
-static void clear_tallies(size_t count)
+/* The search's numbers take the place of the last report's. */
+static void report(struct search *search)
 {
-    if (count > 0)
-        memset(leak_report.tallies, 0, count * sizeof *leak_report.tallies);
-    leak_report.count = count;
-    leak_report.unknown = (struct leak_tally){0};
+    struct found *before = reported;
+    size_t before_bytes = reported_bytes;
+    leak_report.count = search->count;
+    leak_report.tallies = search->found->tallies;
+    leak_report.unknown = search->found->unknown;
+    reported = search->found;
+    reported_bytes = search->bytes;
+    if (before)
+        private_memory_unmap(before, before_bytes);
+    search->found = NULL;
+}
+
+/* was_found: with `search` done. Else the report is empty, where there is memory for that. */
+static void answer(struct search *search, bool was_found)
+{
+    if (search->found)
+        report(search);
+    leak_report.was_found = was_found;
+    atomic_store(&leak_report.answered, search->asked);
 }
 
 static void count(struct leak_tally *tally, uint64_t bytes, bool is_direct)
@@ -62,41 +88,59 @@ static void count(struct leak_tally *tally, uint64_t bytes, bool is_direct)
     }
 }
 
-/* One search. Until the first leak is visited it is not known whether it is put off, and the last
- * report may be read still. */
-struct search {
-    const struct site_table *table;
-    bool has_begun;
-};
-
 static void count_leak(void *argument, const void *block, bool is_direct)
 {
-    struct search *search = argument;
-    if (!search->has_begun)
-        clear_tallies(search->table->site_count);
-    search->has_begun = true;
+    const struct search *search = argument;
     const struct sampled_block *known = site_table_find(search->table, block);
-    if (known && known->site < leak_report.count)
-        count(&leak_report.tallies[known->site], known->bytes, is_direct);
+    if (known && known->site < search->count)
+        count(&search->found->tallies[known->site], known->bytes, is_direct);
     else
-        count(&leak_report.unknown, 0, is_direct);
+        count(&search->found->unknown, 0, is_direct);
 }
 
-bool leaks_find(const struct site_table *table, const struct allocator *allocator, bool may_wait)
+/* In a stopped world. False: put off. */
+static bool find(const struct site_table *table, const struct allocator *allocator, bool may_wait)
 {
-    uint64_t asked = atomic_load(&leak_report.asked);
+    struct search search;
     enum leaks_found found = LEAKS_UNKNOWN;
-    struct search search = {.table = table};
-    bool has_room = make_room(table->site_count);
-    if (has_room)
+    if (begin_search(&search, table))
         found = allocator->find_leaks(count_leak, &search, may_wait);
     if (found == LEAKS_LATER)
-        return false;
-    if (!search.has_begun)
-        clear_tallies(has_room ? table->site_count : 0);
-    leak_report.was_found = found == LEAKS_FOUND;
-    atomic_store(&leak_report.answered, asked);
-    return true;
+        drop(&search);
+    else
+        answer(&search, found == LEAKS_FOUND);
+    return found != LEAKS_LATER;
+}
+
+bool leaks_find(const struct site_table *table, const struct allocator *allocator)
+{
+    drop(&begun);
+    return find(table, allocator, true);
+}
+
+/* LEAKS_LATER: it goes on, or the next call is to try again. */
+static enum leaks_found go_on(const struct site_table *table, const struct allocator *allocator,
+                              bool may_wait)
+{
+    if (begun.found)
+        return allocator->leaks_begun();
+    if (!begin_search(&begun, table))
+        return LEAKS_UNKNOWN;
+    enum leaks_found found = allocator->begin_leaks(count_leak, &begun, may_wait);
+    if (found != LEAKS_BEGUN)
+        drop(&begun);
+    return found == LEAKS_BEGUN ? LEAKS_LATER : found;
+}
+
+void leaks_answer(const struct site_table *table, const struct allocator *allocator, bool may_wait)
+{
+    enum leaks_found found = go_on(table, allocator, may_wait);
+    if (found == LEAKS_FOUND)
+        answer(&begun, true);
+    if (found != LEAKS_UNKNOWN)
+        return;
+    drop(&begun);
+    find(table, allocator, may_wait);
 }
 
 struct leak_tally leaks_of_site(size_t site)

@@ -39,9 +39,14 @@ _Static_assert(sizeof(struct leak_tally) == 32 && offsetof(struct leak_report, t
 
 extern struct leak_report leak_report;
 
-/* Finds the leaks; `was_found` tells whether. may_wait: see find_leaks (alloc/allocator.h). False:
- * put off (LEAKS_LATER): nobody is answered, and the last report stays. */
-bool leaks_find(const struct site_table *table, const struct allocator *allocator, bool may_wait);
+/* Finds the leaks, in a stopped world; `was_found` tells whether. False: put off (LEAKS_LATER), and
+ * the last report stays. */
+bool leaks_find(const struct site_table *table, const struct allocator *allocator);
+
+/* The same for who asks, in a child that has a copy of the memory, while the program runs on; where
+ * there can be none, in a stopped world. To be called again until `answered` is what was asked.
+ * may_wait: see find_leaks (alloc/allocator.h). */
+void leaks_answer(const struct site_table *table, const struct allocator *allocator, bool may_wait);
 
 /* Any thread. */
 static inline bool leaks_are_asked_for(void)

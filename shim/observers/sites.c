@@ -243,7 +243,7 @@ static __attribute__((noinline)) void answer_leaks(void)
         return;
     }
     if (leaks_are_asked_for())
-        leaks_find(&sites.table, sites.configuration->allocator, true);
+        leaks_answer(&sites.table, sites.configuration->allocator, true);
     lock_release(&sites.lock);
 }
 
@@ -260,7 +260,7 @@ static void answer_at_once(void)
 {
     if (!leaks_are_asked_for() || fork_chain_is_interrupted() || !lock_try(&sites.lock))
         return;
-    leaks_find(&sites.table, sites.configuration->allocator, false);
+    leaks_answer(&sites.table, sites.configuration->allocator, false);
     lock_release(&sites.lock);
 }
 
@@ -594,7 +594,7 @@ static void write_at_exit(void)
     if (!is_interrupted)
         lock_acquire(&sites.lock);
     if (sites.reports_leaks &&
-        (is_interrupted || !leaks_find(&sites.table, sites.configuration->allocator, true)))
+        (is_interrupted || !leaks_find(&sites.table, sites.configuration->allocator)))
         leak_report.was_found = 0;
     if (sites.is_asked_for)
         output_write(sites.destination, "ALLOTROPE_SITES", write_to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * memory.c: what a program does to its memory that no list of mappings tells, and a collector must
- * know: pages that fault when they are touched, code that it has written, stacks that it gives to
- * threads.
+ * know: pages that fault when they are touched, or that children do not have; code that it has
+ * written; stacks that it gives to threads.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -23,10 +23,18 @@ void tell_pages_may_fault(void)
         allocator->pages_may_fault();
 }
 
+static void tell_of_children(const void *start, size_t bytes, int advice)
+{
+    const struct allocator *allocator = route_resolve()->allocator;
+    if ((advice == MADV_DONTFORK || advice == MADV_WIPEONFORK) && allocator->not_copied)
+        allocator->not_copied(start, bytes);
+}
+
 EXPORT int madvise(void *start, size_t bytes, int advice)
 {
     if (advice == ADVICE_GUARD_INSTALL)
         tell_pages_may_fault();
+    tell_of_children(start, bytes, advice);
     return (int)libc_result(SYSCALL_3(SYS_madvise, start, bytes, advice));
 }
 

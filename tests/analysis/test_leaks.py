@@ -318,6 +318,100 @@ def start(real: Command, folder: Path, source: str) -> tuple[Any, int]:
     return command, int(children.read_text().split()[0])
 
 
+COPIED = (
+    "#define _GNU_SOURCE\n"
+    + PROLOGUE
+    + r"""
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+static void *pages(int sharing)
+{
+    return mmap(NULL, 4096, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+}
+static __attribute__((noinline)) void *make(size_t bytes)
+{
+    return memset(malloc(bytes), 1, bytes);
+}
+static volatile sig_atomic_t ended;
+static void count(int signal) { (void)signal; ended++; }
+int main(int count_of_arguments, char **arguments)
+{
+    const char *how = count_of_arguments > 1 ? arguments[1] : "";
+    void *volatile *places[] = {pages(MAP_PRIVATE), pages(MAP_SHARED)};
+    int advice = strstr(how, "wiped") ? MADV_WIPEONFORK : MADV_DONTFORK;
+    signal(SIGCHLD, count);
+    if (strstr(how, "namespace") && unshare(CLONE_NEWPID) != 0)
+        return 77;
+    for (int i = 0; i < 2; i++)
+        *places[i] = make(2000);
+    if (strstr(how, "told"))
+        madvise((void *)places[0], 4096, advice);
+    else if (strstr(how, "not"))
+        syscall(SYS_madvise, places[0], 4096, advice);
+    (void)make(500); /* LOST */
+    scrub();
+    for (char line[100]; puts("waits") > 0 && fflush(stdout) == 0;) {
+        if (!fgets(line, sizeof line, stdin))
+            break;
+        if (waitpid(-1, NULL, 0) != -1 || errno != ECHILD || ended)
+            return 1;
+    }
+    return 0;
+}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "how, ends",
+    [
+        ("", {"done": 2}),
+        ("told", {"done": 2}),
+        ("told-wiped", {"done": 2}),
+        ("not", {"lacking": 1, "done": 1}),
+        ("not-wiped", {"lacking": 1, "done": 1}),
+        ("namespace", {"no_child": 2}),
+    ],
+)
+def test_a_child_with_a_copy_of_the_memory_answers(
+    real: Command, tmp_path: Path, how: str, ends: dict[str, int]
+) -> None:
+    """What it does not have its parent has read, or it does not answer."""
+    environment = plain_environment() | {
+        "LD_PRELOAD": str(LIBRARY),
+        "ALLOTROPE": "gc:leaks=report",
+        "ALLOTROPE_STATS": str(tmp_path / "statistics.json"),
+    }
+    with subprocess.Popen(
+        [build(tmp_path, COPIED), how],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin and process.stdout
+        if process.stdout.readline() != "waits\n":
+            assert process.wait() == 77
+            pytest.skip("only the superuser may make a namespace")
+        for turn in ("first", "second"):
+            file = tmp_path / f"{turn}.json"
+            done = real.run("leaks", f"--json={file}", str(process.pid))
+            assert done.returncode == 0, done.stderr
+            document = json.loads(file.read_text())
+            assert document["direct"] == {"blocks": 1, "bytes": 500}
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "waits\n"
+        process.stdin.close()
+        assert process.wait() == 0
+    counts = json.loads((tmp_path / "statistics.json").read_text())["gc_snapshots"]
+    told = {end: counts[end] for end in counts if not end.endswith("ns") and counts[end] > 0}
+    assert told == ends
+
+
 READER = (
     PROLOGUE
     + r"""

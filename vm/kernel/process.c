@@ -14,6 +14,11 @@
 #include "vm/number.h"
 #include "vm/syscall.h"
 
+#ifndef SYS_close_range /* Linux 5.9 */
+#define SYS_close_range 436
+#endif
+enum { CLOSE_UNSHARED = 1 << 1 }; /* CLOSE_RANGE_UNSHARE */
+
 static struct kept proc = {.descriptor = -1};
 
 /* Threads may have tables of descriptors of their own (unshare, CLONE_FILES), and the collecting
@@ -161,6 +166,33 @@ bool process_forked(void)
         return false;
     keep_files_of_superuser();
     return true;
+}
+
+/* The table is never copied, not for a moment: a file that the parent closes would stay open here,
+ * and whoever waits for its end would wait. So /proc is carried over as the working directory. */
+bool process_enter_copy(void)
+{
+    bool has_proc = kept_is_open(&proc) && !syscall_failed(SYSCALL_1(SYS_fchdir, proc.descriptor));
+    if (syscall_failed(SYSCALL_3(SYS_close_range, 0, ~0U, CLOSE_UNSHARED)))
+        return false;
+    for (int file = 0; file < PROCESS_FILES; file++)
+        files[file].count = files[file].next = 0;
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    return has_proc && kept_take(&proc, SYSCALL_4(SYS_openat, AT_FDCWD, ".", flags, 0)) &&
+           proc_counts_as_we_do();
+}
+
+/* Both links name a namespace: "pid:[4026531836]". There is none for children where the first has
+ * not been made yet. */
+bool process_children_stay(void)
+{
+    char own[64], childrens[64];
+    long own_bytes =
+        SYSCALL_4(SYS_readlinkat, proc.descriptor, "thread-self/ns/pid", own, sizeof own);
+    long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, "thread-self/ns/pid_for_children",
+                           childrens, sizeof childrens);
+    return kept_is_open(&proc) && !syscall_failed(own_bytes) && own_bytes == bytes &&
+           memcmp(own, childrens, (size_t)bytes) == 0;
 }
 
 /* Every entry of a directory whose name is a number. */
@@ -407,6 +439,12 @@ bool process_read_mappings(const struct mapping **mappings, size_t *count)
     *mappings = maps.mappings;
     *count = maps.count;
     return maps.count > 0;
+}
+
+const struct mapping *process_last_mappings(size_t *count)
+{
+    *count = maps.count;
+    return maps.mappings;
 }
 
 const struct mapping *process_mapping_at(uintptr_t address)

@@ -26,6 +26,14 @@ bool process_open(void);
 /* In a forked child. False as before. */
 bool process_forked(void);
 
+/* In a child that shares its parent's table of descriptors (CLONE_FILES) and nothing else, before
+ * anything else here: it gets a table of its own, without what the parent has open, and /proc in
+ * it. Files are opened anew, for an inherited one is the parent's memory. False as before. */
+bool process_enter_copy(void);
+/* Whether a child would be of the caller's own namespace of processes. Any other would end with
+ * the first child that is made in it. */
+bool process_children_stay(void);
+
 /* Whether the process has come with a filter of system calls (seccomp) that may kill it for one
  * that it is not known to need. That of a container, which its first process has too, does not.
  * Asked before anything else: it takes no calls but those that loading the program took. */
@@ -65,6 +73,9 @@ unsigned process_idle_processors(void);
 /* All mappings, in order of address, in the collector's own memory until the next call. False:
  * they cannot be read. The world is stopped, so they stay true. */
 bool process_read_mappings(const struct mapping **mappings, size_t *count);
+
+/* The mappings that were read last. */
+const struct mapping *process_last_mappings(size_t *count);
 
 /* The first of those mappings that ends above `address`; the last one must. */
 const struct mapping *process_mapping_at(uintptr_t address);

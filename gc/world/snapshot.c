@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * snapshot.c: see snapshot.h.
+ *
+ * The child is made by clone, with descriptors shared until it has taken a table of its own. It
+ * goes on at the same place, on the same stack, of which it has a copy.
+ *
+ * It ends with its parent. The kernel tells it of the end of the thread that has made it, by a
+ * signal; whether the process is gone, too, the handler finds out.
+ */
+#include "gc/world/snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "gc/world/recorder.h"
+#include "gc/world/roots.h"
+#include "vm/clock.h"
+#include "vm/granule_map.h"
+#include "vm/kernel/copied.h"
+#include "vm/kernel/process.h"
+#include "vm/kernel_action.h"
+#include "vm/owner.h"
+#include "vm/pages.h"
+#include "vm/private_memory.h"
+#include "vm/syscall.h"
+
+enum { PARENT_SIGNAL = SIGUSR1 };
+
+static struct snapshot_statistics statistics;
+static bool
+    lacks_blocks; /* [nothing lacking]: what blocks hold the parent does not read as roots */
+
+const struct snapshot_statistics *snapshot_statistics(void)
+{
+    return &statistics;
+}
+
+bool snapshot_is_possible(void)
+{
+    size_t recorded;
+    recorder_ranges(&recorded);
+    return recorded == 0 && !lacks_blocks && !roots_pages_fault();
+}
+
+/* In the child. */
+
+static long parent;
+
+static void end_with_parent(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info, (void)context;
+    if (SYSCALL_0(SYS_getppid) != parent)
+        SYSCALL_1(SYS_exit_group, 0);
+}
+
+/* A parent that has ended before the signal is asked for is noticed by the call. */
+static void follow_parent(void)
+{
+    struct kernel_action action = {end_with_parent, SA_SIGINFO | SA_RESTART | KERNEL_RESTORER,
+                                   restore_from_signal, ~UINT64_C(0)};
+    uint64_t set = UINT64_C(1) << (PARENT_SIGNAL - 1);
+    kernel_set_action(PARENT_SIGNAL, &action, NULL);
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof set);
+    SYSCALL_2(SYS_prctl, PR_SET_PDEATHSIG, PARENT_SIGNAL);
+    end_with_parent(0, NULL, NULL);
+}
+
+/* A crash leaves no core: a limit of one byte holds also where a program takes cores. Where memory
+ * runs out the copy goes first. */
+static void be_expendable(void)
+{
+    struct rlimit cores = {0};
+    SYSCALL_2(SYS_getrlimit, RLIMIT_CORE, &cores);
+    cores.rlim_cur = cores.rlim_max > 0;
+    SYSCALL_2(SYS_setrlimit, RLIMIT_CORE, &cores);
+    long file = SYSCALL_3(SYS_openat, AT_FDCWD, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (syscall_failed(file))
+        return;
+    SYSCALL_3(SYS_write, file, "1000", 4);
+    SYSCALL_1(SYS_close, file);
+}
+
+/* Of our own records the child needs nothing that it lacks: pages that tell a child that it is
+ * one. */
+static void note_missing(void *argument, uintptr_t start, uintptr_t end)
+{
+    struct snapshot_report *report = argument;
+    for (uintptr_t at = start, next; at < end; at = next) {
+        next = round_down(at, GRANULE_BYTES) + GRANULE_BYTES;
+        next = next < end ? next : end;
+        const struct owner *owner = granule_map_get((const void *)at);
+        if (owner) {
+            report->lacks_blocks |= owner->kind != OWNER_RECORDS;
+        } else if (!roots_are_uncopied(at, next)) {
+            if (report->missing_start == report->missing_end)
+                report->missing_start = at;
+            report->missing_end = next;
+        }
+    }
+}
+
+/* [nothing lacking] */
+static enum snapshot_state compare_with_parent(struct snapshot_report *report)
+{
+    struct copied_list list = {.buffer = roots_buffer(&list.buffer_bytes)};
+    list.mappings = process_last_mappings(&list.count);
+    if (!copied_each_missing(&list, note_missing, report))
+        return SNAPSHOT_UNREADABLE;
+    bool lacks = report->lacks_blocks || report->missing_start < report->missing_end;
+    return lacks ? SNAPSHOT_LACKING : SNAPSHOT_DONE;
+}
+
+static enum snapshot_state work_on_copy(struct snapshot_report *report,
+                                        bool (*work)(void *argument), void *argument)
+{
+    follow_parent();
+    if (!process_enter_copy())
+        return SNAPSHOT_UNREADABLE;
+    be_expendable();
+    enum snapshot_state state = compare_with_parent(report);
+    if (state == SNAPSHOT_DONE && !work(argument))
+        state = SNAPSHOT_UNREADABLE;
+    return state;
+}
+
+static _Noreturn void run_child(struct snapshot *snapshot, bool (*work)(void *argument),
+                                void *argument)
+{
+    struct snapshot_report *report = snapshot->report;
+    enum snapshot_state state = work_on_copy(report, work, argument);
+    report->ended_ns = monotonic_ns();
+    report->cpu_ns = process_ns();
+    atomic_store_explicit(&report->state, (uint32_t)state, memory_order_release);
+    for (;;)
+        SYSCALL_1(SYS_exit_group, 0);
+}
+
+/* In the parent. */
+
+static void unmap(struct snapshot *snapshot)
+{
+    if (snapshot->report)
+        private_memory_unmap(snapshot->report, snapshot->mapped_bytes);
+    snapshot->report = NULL;
+    snapshot->result = NULL;
+}
+
+bool snapshot_prepare(struct snapshot *snapshot, size_t result_bytes)
+{
+    snapshot_end(snapshot);
+    snapshot_kill(snapshot);
+    snapshot->mapped_bytes = PAGE_BYTES + result_bytes;
+    snapshot->report = private_memory_map_shared(snapshot->mapped_bytes);
+    snapshot->result = snapshot->report ? (char *)snapshot->report + PAGE_BYTES : NULL;
+    return snapshot->report != NULL;
+}
+
+static long make_child(void)
+{
+    if (!process_children_stay())
+        return -1;
+    return SYSCALL_5(SYS_clone, CLONE_FILES | CLONE_UNTRACED, 0, 0, 0, 0);
+}
+
+bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), void *argument)
+{
+    struct snapshot_report *report = snapshot->report;
+    report->begun_ns = monotonic_ns();
+    atomic_store_explicit(&report->state, SNAPSHOT_RUNS, memory_order_relaxed);
+    parent = SYSCALL_0(SYS_getpid);
+    long child = make_child();
+    if (child == 0)
+        run_child(snapshot, work, argument);
+    uint64_t ns = monotonic_ns() - report->begun_ns;
+    statistics.fork_ns += ns;
+    if (ns > statistics.longest_fork_ns)
+        statistics.longest_fork_ns = ns;
+    if (syscall_failed(child)) {
+        atomic_store_explicit(&report->state, SNAPSHOT_NO_CHILD, memory_order_relaxed);
+        return false;
+    }
+    atomic_store(&snapshot->child, (int32_t)child);
+    return true;
+}
+
+/* [one who reaps]. Returns whether the child is gone, or somebody else's. */
+static bool reap(struct snapshot *snapshot, int options)
+{
+    int32_t child = atomic_exchange(&snapshot->child, 0);
+    if (child == 0)
+        return true;
+    long reaped;
+    do
+        reaped = SYSCALL_4(SYS_wait4, child, NULL, options | __WALL, NULL);
+    while (reaped == -EINTR);
+    if (reaped != 0)
+        return true; /* or it was another's to reap: the program's, by __WALL */
+    atomic_store(&snapshot->child, child);
+    return false;
+}
+
+static enum snapshot_state state_of(const struct snapshot *snapshot)
+{
+    if (!snapshot->report)
+        return SNAPSHOT_NONE;
+    return (enum snapshot_state)atomic_load_explicit(&snapshot->report->state,
+                                                     memory_order_acquire);
+}
+
+/* A child that ended without a word has died. It may have ended between the two looks. */
+enum snapshot_state snapshot_look(struct snapshot *snapshot, bool ask_kernel)
+{
+    enum snapshot_state state = state_of(snapshot);
+    if (!ask_kernel || state == SNAPSHOT_NONE || !reap(snapshot, WNOHANG))
+        return state;
+    state = state_of(snapshot);
+    return state == SNAPSHOT_RUNS ? SNAPSHOT_DIED : state;
+}
+
+/* The program may have reaped it (__WALL), and its number be another process's now. */
+static void send_kill(int32_t child)
+{
+    siginfo_t info;
+    if (!syscall_failed(
+            SYSCALL_5(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL)))
+        SYSCALL_2(SYS_kill, child, SIGKILL);
+}
+
+static void kill_child(struct snapshot *snapshot, int options)
+{
+    int32_t child = atomic_load(&snapshot->child);
+    if (child == 0)
+        return;
+    send_kill(child);
+    reap(snapshot, options);
+}
+
+void snapshot_kill(struct snapshot *snapshot)
+{
+    kill_child(snapshot, 0);
+}
+
+void snapshot_reap(struct snapshot *snapshot)
+{
+    if (!snapshot->report)
+        reap(snapshot, WNOHANG);
+}
+
+/* The parent's later snapshots read by themselves what this one lacked. */
+static void learn(const struct snapshot_report *report)
+{
+    lacks_blocks |= report->lacks_blocks;
+    if (report->missing_start < report->missing_end)
+        roots_are_not_copied((const void *)report->missing_start,
+                             report->missing_end - report->missing_start);
+}
+
+static void count_end(const struct snapshot_report *report, enum snapshot_state state)
+{
+    statistics.ended[state == SNAPSHOT_RUNS ? SNAPSHOT_DIED : state]++;
+    if (state != SNAPSHOT_DONE)
+        return;
+    statistics.ns += report->ended_ns - report->begun_ns;
+    statistics.cpu_ns += report->cpu_ns;
+}
+
+/* Not waited for here: to give a large memory back takes the child milliseconds. */
+void snapshot_end(struct snapshot *snapshot)
+{
+    if (!snapshot->report)
+        return;
+    enum snapshot_state state = state_of(snapshot);
+    if (state == SNAPSHOT_RUNS)
+        kill_child(snapshot, WNOHANG);
+    else
+        reap(snapshot, WNOHANG);
+    if (state == SNAPSHOT_LACKING)
+        learn(snapshot->report);
+    if (state != SNAPSHOT_NONE)
+        count_end(snapshot->report, state);
+    unmap(snapshot);
+}
+
+void snapshot_forget(struct snapshot *snapshot)
+{
+    atomic_store(&snapshot->child, 0);
+    unmap(snapshot);
+}
