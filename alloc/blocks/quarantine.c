@@ -38,6 +38,7 @@ static struct {
     _Atomic size_t retired_bytes;
     _Atomic bool ages;
     _Atomic size_t aged_at; /* retired_bytes, the last time */
+    _Atomic uint64_t releases;
     /* The rest is guarded by the heap's lock. */
     bool has_ages;   /* the age bits tell of the last time */
     bool freed_some; /* this time */
@@ -49,6 +50,17 @@ static struct {
 size_t quarantine_retired_bytes(void)
 {
     return atomic_load_explicit(&quarantine.retired_bytes, memory_order_relaxed);
+}
+
+uint64_t quarantine_releases(void)
+{
+    return atomic_load_explicit(&quarantine.releases, memory_order_relaxed);
+}
+
+/* Before the blocks. */
+static void count_release(void)
+{
+    atomic_fetch_add_explicit(&quarantine.releases, 1, memory_order_relaxed);
 }
 
 uint64_t quarantine_written_blocks(void)
@@ -300,6 +312,7 @@ static bool age(void)
     if (retired_since() < LEAST_AGE_BYTES)
         return false;
     atomic_store_explicit(&quarantine.aged_at, quarantine_retired_bytes(), memory_order_relaxed);
+    count_release();
     blocks_each_slab(age_slab, NULL);
     quarantine.has_ages = true;
     while (runs_give_back_some(&blocks_heap.runs) > 0)
@@ -314,6 +327,7 @@ void quarantine_begin_ageing(void)
 
 void quarantine_end_ageing(void)
 {
+    count_release();
     atomic_store_explicit(&quarantine.ages, false, memory_order_relaxed);
     quarantine.has_ages = false;
 }

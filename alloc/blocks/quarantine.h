@@ -72,6 +72,10 @@ void *quarantine_resize(void *block, size_t size, bool *twice);
 /* Bytes that were retired since the process began, but for what threads have not counted yet. */
 size_t quarantine_retired_bytes(void);
 
+/* How often blocks were released, by collections and by their age. A block is retired again only
+ * after the number has grown. Any thread. */
+uint64_t quarantine_releases(void);
+
 /* Looks at the fill of retired blocks of a word of a slab, which are about to be released. Needs
  * blocks_lock; threads may run. */
 void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks);
@@ -96,8 +100,8 @@ void quarantine_begin_ageing(void);
 bool quarantine_age(void);
 uint64_t quarantine_aged_blocks(void);
 
-/* A collection releases blocks. They may be handed out and retired again, so a bit no longer tells
- * a block's age. Needs blocks_lock. */
+/* A collection is about to release blocks. They may be handed out and retired again, so a bit no
+ * longer tells a block's age. Needs blocks_lock. */
 void quarantine_end_ageing(void);
 
 #endif
