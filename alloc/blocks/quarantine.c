@@ -86,7 +86,8 @@ static bool is_retired(struct slab *slab, size_t index)
 
 /* The index of a block that is the program's; what is no block is reported as free would. The
  * retired bit is asked first: [retired until free]. False: the block is retired. */
-static bool find_programs(struct slab *slab, const void *block, const char *function, size_t *index)
+static inline __attribute__((always_inline)) bool
+find_programs(struct slab *slab, const void *block, const char *function, size_t *index)
 {
     bool is_block = slab_find(slab, block, index);
     if (is_block && is_retired(slab, *index))
@@ -99,15 +100,31 @@ static bool find_programs(struct slab *slab, const void *block, const char *func
 /* [one-retires]. False: it was retired already, perhaps by another thread just now. The locked
  * instruction waits until the fill has left the processor's store buffer: a tenth of perl's time.
  */
-static bool set_retired(struct slab *slab, size_t index)
+static inline bool set_retired(struct slab *slab, size_t index)
 {
     return !slab_test_and_set_retired(word_of(slab, index), slab_bit(index), single_threaded());
 }
 
-/* [retired-is-filled] */
-static bool retire_small(struct slab *slab, size_t index, void *block)
+typedef uint64_t fill_words __attribute__((vector_size(16), may_alias));
+
+static const uint64_t FILL_WORD = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
+
+/* A small block's size is a multiple of 16. */
+static inline void fill(char *block, size_t bytes)
 {
-    memset(block, QUARANTINE_FILL, slab->block_bytes);
+    enum { MOST_STORES = 16 };
+    if (bytes > MOST_STORES * sizeof(fill_words)) {
+        memset(block, QUARANTINE_FILL, bytes);
+        return;
+    }
+    for (char *end = block + bytes; block < end; block += sizeof(fill_words))
+        *(fill_words *)(void *)block = (fill_words){0} + FILL_WORD;
+}
+
+/* [retired-is-filled] */
+static inline bool retire_small(struct slab *slab, size_t index, void *block)
+{
+    fill(block, slab->block_bytes);
     return set_retired(slab, index);
 }
 
@@ -119,7 +136,7 @@ static void overwrite_large(struct slab *slab)
 
 /* [closed with lock]. While the heap is frozen the kernel copies the page tables: the child might
  * find a block closed that is not retired there. */
-static bool retire_large(struct slab *slab, void *block)
+static __attribute__((noinline)) bool retire_large(struct slab *slab, void *block)
 {
     if (!lock_enter(&blocks_heap.lock)) {
         overwrite_large(slab);
@@ -137,23 +154,29 @@ static bool retire_large(struct slab *slab, void *block)
 
 static void age_after_free(void);
 
-/* A thread heap outlives its thread, and what it has not counted is counted by the next. */
-static void count_retired(size_t bytes)
+static __attribute__((noinline)) void count_for_all(size_t bytes)
 {
-    if (thread_heap->alive) {
-        bytes += thread_heap->retired_bytes;
-        thread_heap->retired_bytes = bytes < COUNTED_BYTES ? bytes : 0;
-        if (bytes < COUNTED_BYTES)
-            return;
-    }
     atomic_fetch_add_explicit(&quarantine.retired_bytes, bytes, memory_order_relaxed);
     if (atomic_load_explicit(&quarantine.ages, memory_order_relaxed))
         age_after_free();
 }
 
+/* A thread heap outlives its thread, and what it has not counted is counted by the next. */
+static inline void count_retired(size_t bytes)
+{
+    struct thread_heap *heap = thread_heap;
+    bytes += heap->alive ? heap->retired_bytes : 0;
+    bool many = !heap->alive || bytes >= COUNTED_BYTES;
+    if (heap->alive)
+        heap->retired_bytes = many ? 0 : bytes;
+    if (__builtin_expect(many, 0))
+        count_for_all(bytes);
+}
+
 /* [on its way]: the block stays in a register until its bit is set, so no collection frees it
  * before. */
-static bool retire(struct slab *slab, size_t index, void *block)
+static inline __attribute__((always_inline)) bool retire(struct slab *slab, size_t index,
+                                                         void *block)
 {
     size_t bytes = slab->block_bytes;
     bool first = slab_is_large(slab) ? retire_large(slab, block) : retire_small(slab, index, block);
@@ -194,10 +217,6 @@ void *quarantine_resize(void *block, size_t size, bool *twice)
     *twice = !retire(slab, index, block);
     return moved;
 }
-
-typedef uint64_t fill_words __attribute__((vector_size(16)));
-
-static const uint64_t FILL_WORD = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
 
 /* Whether the fill of 64 bytes is whole. */
 static inline bool is_filled(const char *bytes)

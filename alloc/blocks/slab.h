@@ -281,6 +281,14 @@ static inline uint64_t slab_bit(size_t index)
     return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
 }
 
+/* slab_live, of one block that the slab has. */
+static inline bool slab_block_is_live(const struct slab *slab, size_t index)
+{
+    const struct slab_word *bits = &slab->words[index / SLAB_WORD_BLOCKS];
+    uint64_t gone = slab_free(bits) | atomic_load_explicit(&bits->remote, memory_order_relaxed);
+    return (gone & slab_bit(index)) == 0;
+}
+
 /* Blocks of a word are freed for good, or used again: [retired-is-atomic] (late_sweep.h). Bits that
  * are clear are not written. */
 static inline void slab_clear_retired(struct slab_word *word, uint64_t blocks)
