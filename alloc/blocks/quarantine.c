@@ -22,6 +22,7 @@
 
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
+#include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "vm/freeze.h"
 #include "vm/pages.h"
@@ -33,6 +34,7 @@ enum { COUNTED_BYTES = 64 << 10 };
 enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
 
 bool quarantine_on;
+void (*quarantine_found_written)(void);
 
 static struct {
     _Atomic size_t retired_bytes;
@@ -86,8 +88,9 @@ static bool is_retired(struct slab *slab, size_t index)
 
 /* The index of a block that is the program's; what is no block is reported as free would. The
  * retired bit is asked first: [retired until free]. False: the block is retired. */
-static inline __attribute__((always_inline)) bool
-find_programs(struct slab *slab, const void *block, const char *function, size_t *index)
+static inline __attribute__((always_inline)) bool find_programs(struct slab *slab,
+                                                                const void *block,
+                                                                const char *function, size_t *index)
 {
     bool is_block = slab_find(slab, block, index);
     if (is_block && is_retired(slab, *index))
@@ -240,22 +243,124 @@ static size_t find_written(const char *block, size_t bytes)
     return at;
 }
 
-void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks)
+/* Those of the blocks whose fill has changed. */
+static uint64_t find_changed(const struct slab *slab, size_t word, uint64_t blocks)
 {
-    if (slab_is_large(slab))
-        return;
+    uint64_t changed = 0;
+    for (; blocks; blocks &= blocks - 1) {
+        size_t index = word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks);
+        if (find_written(slab_block(slab, index), slab->block_bytes) != slab->block_bytes)
+            changed |= slab_bit(index);
+    }
+    return changed;
+}
+
+/* With the lock. */
+static __attribute__((noinline, cold)) void note_written(const struct slab *slab, size_t word,
+                                                         uint64_t blocks)
+{
     for (; blocks; blocks &= blocks - 1) {
         const char *block =
             slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks));
         size_t offset = find_written(block, slab->block_bytes);
-        if (offset == slab->block_bytes)
-            continue;
         atomic_fetch_add_explicit(&quarantine.written_blocks, 1, memory_order_relaxed);
         if (quarantine.noted < MOST_WRITTEN)
             quarantine.written[quarantine.noted] =
                 (struct quarantine_written){block, slab->block_bytes, offset};
         quarantine.noted++;
     }
+}
+
+void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks)
+{
+    uint64_t changed = slab_is_large(slab) ? 0 : find_changed(slab, word, blocks);
+    if (changed)
+        note_written(slab, word, changed);
+}
+
+/* Released, and not looked at. The free bits are read last: see look_at_released. */
+static uint64_t released_blocks(const struct slab_word *word)
+{
+    uint64_t retired = __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE);
+    return retired & __atomic_load_n(&word->free, __ATOMIC_ACQUIRE);
+}
+
+/* [looked at before use]. The bits are cleared first: what a collection releases in between it
+ * looks at itself. */
+void quarantine_look_before_use(struct slab *slab, size_t word)
+{
+    uint64_t released = released_blocks(&slab->words[word]);
+    if (!released)
+        return;
+    slab_clear_retired(&slab->words[word], released);
+    uint64_t changed = find_changed(slab, word, released);
+    if (__builtin_expect(!changed, 1))
+        return;
+    lock_acquire(&blocks_heap.lock);
+    note_written(slab, word, changed);
+    lock_release(&blocks_heap.lock);
+    if (quarantine_found_written)
+        quarantine_found_written();
+}
+
+static void look_and_clear(struct slab *slab, size_t word)
+{
+    uint64_t released = released_blocks(&slab->words[word]);
+    if (!released)
+        return;
+    quarantine_look(slab, word, released);
+    slab_clear_retired(&slab->words[word], released);
+}
+
+void quarantine_look_before_drop(struct slab *slab)
+{
+    for (size_t i = 0, words = slab_words(slab); i < words; i++)
+        look_and_clear(slab, i);
+}
+
+static void look_at_bins(const struct thread_heap *heap)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++)
+        if (heap->bins[i].free_word)
+            look_and_clear(heap->bins[i].current, current_word(&heap->bins[i]));
+}
+
+/* A thread heap without a thread has no current slab. */
+void quarantine_look_at_current(void)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
+            if (((struct thread_heap *)record)->alive)
+                look_at_bins((struct thread_heap *)record);
+}
+
+/* Only a collection sets the free bit of a block that the program had, and there is none while the
+ * lock is held. So a block that is free when it has been read was not handed out before. */
+static void look_at_released(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0, words = slab_is_large(slab) ? 0 : slab_words(slab); i < words; i++) {
+        uint64_t changed = find_changed(slab, i, released_blocks(&slab->words[i]));
+        atomic_thread_fence(memory_order_acquire);
+        changed &= released_blocks(&slab->words[i]);
+        if (changed)
+            note_written(slab, i, changed);
+    }
+}
+
+bool quarantine_look_at_released(void)
+{
+    if (lock_is_own(&blocks_heap.lock))
+        return false;
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return false;
+    }
+    blocks_each_slab(look_at_released, NULL);
+    lock_release(&blocks_heap.lock);
+    return true;
 }
 
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
@@ -294,12 +399,15 @@ static void free_aged(struct slab *slab, size_t word, uint64_t blocks)
     }
 }
 
-/* The retired blocks of a word that are not released. The remote bits are read first: a block that
- * its owning thread makes free meanwhile has one, or is not retired any more. */
+/* The retired blocks of a word that are not released. The retired bits are read last. A block that
+ * its owning thread makes free meanwhile has its remote bit, or is not retired any more. One that a
+ * collection has released, and that the thread takes meanwhile, has its free bit, or is not retired
+ * any more. */
 static uint64_t waiting_blocks(const struct slab_word *word)
 {
+    uint64_t free = __atomic_load_n(&word->free, __ATOMIC_ACQUIRE);
     uint64_t remote = atomic_load_explicit(&word->remote, memory_order_acquire);
-    return __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE) & ~remote;
+    return __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE) & ~(free | remote);
 }
 
 static void age_slab(void *unused, struct slab *slab)

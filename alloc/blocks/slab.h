@@ -58,9 +58,10 @@
  *     suspect, pinned         yes    yes                stays
  *
  * No block is handed out that is retired or a suspect. Whoever frees it clears these bits before;
- * or right after, but before anybody can take the block (a sweep, free_aged_large). (The exception
- * is a suspect with a [late live bit].) A block that stayed retired would not be followed, and what
- * it points to would be lost.
+ * or right after, but before anybody can take the block (a sweep, free_aged_large). What a sweep
+ * releases from quarantine stays retired until its fill was looked at: [looked at before use]
+ * (quarantine.h). (The exception is a suspect with a [late live bit].) A block that stayed retired
+ * in the program's hands would not be followed, and what it points to would be lost.
  *
  * A slab's states:
  *

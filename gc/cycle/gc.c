@@ -672,6 +672,12 @@ static size_t gc_trim(void)
     return blocks_trim();
 }
 
+static void gc_at_exit(void)
+{
+    if (gc.quarantines)
+        quarantine_at_exit();
+}
+
 /* At the program's request. */
 
 /* A quarantine that has released blocks by their age has not collected. */
@@ -931,5 +937,6 @@ const struct allocator gc_default = {
     .alloc_aligned = gc_alloc_aligned,
     .usable_size = gc_usable_size,
     .walk = gc_walk,
+    .at_exit = gc_at_exit,
     BLOCKS_FUNCTIONS,
 };

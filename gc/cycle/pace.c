@@ -65,7 +65,7 @@
 static const size_t BOEHM_INITIAL_BYTES = (size_t)256 << 10;
 static const size_t AUTO_INITIAL_BYTES = (size_t)12 << 20;
 static const size_t HEADROOM_LEAST_BYTES = (size_t)8 << 20, HEADROOM_MOST_BYTES = (size_t)24 << 20;
-static const size_t QUARANTINE_LEAST_BYTES = (size_t)4 << 20,
+static const size_t QUARANTINE_LEAST_BYTES = (size_t)1 << 20,
                     QUARANTINE_MOST_BYTES = (size_t)16 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
 static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;

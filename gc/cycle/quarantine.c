@@ -28,13 +28,6 @@ static struct {
     _Atomic uint64_t written_before; /* how many were found up to the last report */
 } quarantine;
 
-void quarantine_init(void)
-{
-    own_text_find();
-    free_log_init();
-    quarantine_on = true;
-}
-
 static void begin_report(struct message *message, const char *function, const void *address,
                          const char *fault)
 {
@@ -133,6 +126,20 @@ static void say_all_written(void)
         say_written(&written[i]);
     if (i < count && !atomic_exchange(&quarantine.rest_is_counted, true))
         say_not_all_is_told();
+}
+
+void quarantine_init(void)
+{
+    own_text_find();
+    free_log_init();
+    quarantine_found_written = say_all_written;
+    quarantine_on = true;
+}
+
+void quarantine_at_exit(void)
+{
+    if (quarantine_look_at_released())
+        say_all_written();
 }
 
 void quarantine_without_collections(void)
