@@ -67,6 +67,10 @@ static const size_t AUTO_INITIAL_BYTES = (size_t)12 << 20;
 static const size_t HEADROOM_LEAST_BYTES = (size_t)8 << 20, HEADROOM_MOST_BYTES = (size_t)24 << 20;
 static const size_t QUARANTINE_LEAST_BYTES = (size_t)1 << 20,
                     QUARANTINE_MOST_BYTES = (size_t)16 << 20;
+/* Without a collection blocks are released by their age at each attempt
+ * (alloc/blocks/quarantine.h): so much later at least, which is how long a freed block waits then.
+ */
+static const size_t QUARANTINE_RETRY_BYTES = (size_t)4 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
 static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 
@@ -524,8 +528,11 @@ void pace_given_up(size_t used, size_t allocated, size_t requested)
 {
     size_t goal = pace_goal(), more = used + used / 2;
     set_goal(more > goal ? more : goal, used, requested, LEAST_STEP_BYTES);
+    size_t later = pace.least_headroom;
+    if (pace.options.quarantine && later < QUARANTINE_RETRY_BYTES)
+        later = QUARANTINE_RETRY_BYTES;
     if (counts_allocated())
-        set(&pace.due, allocated + pace.least_headroom);
+        set(&pace.due, allocated + later);
 }
 
 unsigned pace_helpers(bool minor, unsigned most)

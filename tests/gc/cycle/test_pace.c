@@ -126,6 +126,15 @@ static void test_a_small_quarantine_is_collected_at_each_megabyte(void **state)
     assert_true(pace_is_due(2 * MIB + 1));
 }
 
+static void test_a_quarantine_that_is_not_collected_waits_for_four_megabytes(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_AUTO, .quarantine = true});
+    pace_given_up(MIB, MIB, 0);
+    assert_false(pace_is_due(5 * MIB));
+    assert_true(pace_is_due(5 * MIB + 1));
+}
+
 static void test_headroom_has_a_least(void **state)
 {
     (void)state;
@@ -494,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_ignored_frees_count_what_is_handed_out),
         cmocka_unit_test(test_headroom_is_a_percentage_of_live_bytes_and_roots),
         cmocka_unit_test(test_a_small_quarantine_is_collected_at_each_megabyte),
+        cmocka_unit_test(test_a_quarantine_that_is_not_collected_waits_for_four_megabytes),
         cmocka_unit_test(test_headroom_has_a_least),
         cmocka_unit_test(test_much_overhead_raises_headroom_and_little_lowers_it_within_bounds),
         cmocka_unit_test(test_overhead_is_that_of_the_last_few_collections),
