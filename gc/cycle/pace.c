@@ -131,6 +131,7 @@ static struct {
 
     _Atomic size_t goal;          /* the size of the heap at which a collection is due */
     _Atomic size_t due;           /* bytes allocated at which one is due, see pace_is_due */
+    _Atomic bool was_tried;       /* a collection, done or given up */
     _Atomic size_t unconditional; /* the size from which it need not be affordable */
     _Atomic uint64_t last_ns;     /* when the last collection was over */
     _Atomic uint64_t cost;        /* of that collection, in ns for a megabyte of the heap */
@@ -298,6 +299,13 @@ void pace_without_clock(void)
 bool pace_is_due(size_t allocated)
 {
     return allocated > get(&pace.due);
+}
+
+bool pace_puts_off(size_t used, size_t allocated)
+{
+    return pace.options.quarantine && !pace.options.initial_bytes &&
+           !atomic_load_explicit(&pace.was_tried, memory_order_relaxed) &&
+           allocated < used / 100 * QUARANTINE_LEAST_PERCENT;
 }
 
 bool pace_is_over_limit(size_t used, size_t bytes)
@@ -482,6 +490,7 @@ static void set_after_minor(const struct pace_report *report)
 
 void pace_collected(const struct pace_report *report)
 {
+    atomic_store_explicit(&pace.was_tried, true, memory_order_relaxed);
     pace.last_mark_ns[report->minor] = report->mark_ns;
     pace.is_ready = report->ready;
     if (report->minor) {
@@ -529,6 +538,7 @@ void pace_given_up(size_t used, size_t allocated, size_t requested)
     size_t goal = pace_goal(), more = used + used / 2;
     set_goal(more > goal ? more : goal, used, requested, LEAST_STEP_BYTES);
     size_t later = pace.least_headroom;
+    atomic_store_explicit(&pace.was_tried, true, memory_order_relaxed);
     if (pace.options.quarantine && later < QUARANTINE_RETRY_BYTES)
         later = QUARANTINE_RETRY_BYTES;
     if (counts_allocated())

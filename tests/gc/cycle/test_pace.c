@@ -126,6 +126,22 @@ static void test_a_small_quarantine_is_collected_at_each_megabyte(void **state)
     assert_true(pace_is_due(2 * MIB + 1));
 }
 
+static void test_the_first_collection_of_a_large_quarantine_is_put_off(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_AUTO, .quarantine = true});
+    assert_false(pace_puts_off(4 * MIB, MIB));
+    assert_true(pace_puts_off(20 * MIB, 4 * MIB));
+    assert_false(pace_puts_off(20 * MIB, 5 * MIB));
+    pace_collected(&(struct pace_report){.allocated = MIB, .live = MIB, .ran_ns = SECOND});
+    assert_false(pace_puts_off(20 * MIB, 4 * MIB));
+    begin((struct pace_options){.policy = POLICY_AUTO, .quarantine = true});
+    pace_given_up(MIB, MIB, 0);
+    assert_false(pace_puts_off(20 * MIB, 4 * MIB));
+    begin((struct pace_options){.policy = POLICY_AUTO});
+    assert_false(pace_puts_off(20 * MIB, 4 * MIB));
+}
+
 static void test_a_quarantine_that_is_not_collected_waits_for_four_megabytes(void **state)
 {
     (void)state;
@@ -503,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_ignored_frees_count_what_is_handed_out),
         cmocka_unit_test(test_headroom_is_a_percentage_of_live_bytes_and_roots),
         cmocka_unit_test(test_a_small_quarantine_is_collected_at_each_megabyte),
+        cmocka_unit_test(test_the_first_collection_of_a_large_quarantine_is_put_off),
         cmocka_unit_test(test_a_quarantine_that_is_not_collected_waits_for_four_megabytes),
         cmocka_unit_test(test_headroom_has_a_least),
         cmocka_unit_test(test_much_overhead_raises_headroom_and_little_lowers_it_within_bounds),
