@@ -17,6 +17,7 @@
 #define ALLOTROPE_ALLOC_BLOCKS_BIN_H
 
 #include "alloc/blocks/fast_table.h"
+#include "alloc/blocks/quarantine.h"
 #include "alloc/blocks/size_class.h"
 
 struct bin {
@@ -79,14 +80,23 @@ static inline void point_at_word(struct bin *bin, size_t word)
     bin->free_word = &slab->words[word].free;
 }
 
+/* The word of the current slab that the bin points at. */
+static inline size_t current_word(const struct bin *bin)
+{
+    const char *word = (const char *)bin->free_word - offsetof(struct slab_word, free);
+    return (size_t)((const struct slab_word *)(const void *)word - bin->current->words);
+}
+
 /* Moves on to a word with a free block, from `first` to the end of the current slab. False: there
- * is none. */
+ * is none. In this order: [looked at before use] (quarantine.h). */
 static inline bool find_word(struct bin *bin, size_t first)
 {
     size_t words = slab_words(bin->current);
     for (size_t i = first; i < words; i++)
         if (bin->current->words[i].free) {
             point_at_word(bin, i);
+            if (quarantine_on)
+                quarantine_look_before_use(bin->current, i);
             return true;
         }
     return false;

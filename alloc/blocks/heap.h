@@ -37,7 +37,9 @@
  *                                       stopped: clears; so do the owning    fetch_and, release
  *                                       thread that takes a remote free,
  *                                       and who frees or resizes the block
- *                                       where frees count; and a late sweep
+ *                                       where frees count; and a late sweep;
+ *                                       in quarantine the owning thread that
+ *                                       has looked at the block's fill
  *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
  *                                       new slabs, with `lock`
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
@@ -112,7 +114,8 @@
  *     free                              [single instruction], [on its way]
  *     remote                            [remote until free], [bit before queue]
  *     retired                           [retired-is-atomic] (late_sweep.h), [on its way];
- *                                       in quarantine [retired until free] (quarantine.h)
+ *                                       in quarantine [retired until free] and
+ *                                       [looked at before use] (quarantine.h)
  *     mark, unborn, old, seen           no thread of the program writes them: [no stopped holder],
  *                                       [locked-sweep] (late_sweep.h)
  *     pins, has_pins                    not pinned yet: [on its way]; then [pins are roots]

@@ -140,7 +140,7 @@ static bool bits_are_valid(const struct slab *slab)
     for (size_t i = 0; i < words; i++) {
         const struct slab_word *word = &slab->words[i];
         uint64_t mask = slab_word_mask(slab, i), free = slab_free(word);
-        if ((free & ~mask) || (word->remote & ~mask) || (free & word->retired))
+        if ((free & ~mask) || (word->remote & ~mask) || (free & word->retired && !quarantine_on))
             return false;
     }
     return true;

@@ -62,7 +62,7 @@ static inline struct slab *slab_of_block(const void *block, const char *function
  * live bit]. */
 static inline bool block_is_live(struct slab *slab, size_t index)
 {
-    return (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0 &&
+    return slab_block_is_live(slab, index) &&
            (slab_is_large(slab) ? !block_is_suspect(slab, index)
                                 : unit_is_live(fast_table_unit(slab_block(slab, index))));
 }

@@ -22,6 +22,7 @@
 
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
+#include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "vm/freeze.h"
 #include "vm/pages.h"
@@ -33,11 +34,13 @@ enum { COUNTED_BYTES = 64 << 10 };
 enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
 
 bool quarantine_on;
+void (*quarantine_found_written)(void);
 
 static struct {
     _Atomic size_t retired_bytes;
     _Atomic bool ages;
     _Atomic size_t aged_at; /* retired_bytes, the last time */
+    _Atomic uint64_t releases;
     /* The rest is guarded by the heap's lock. */
     bool has_ages;   /* the age bits tell of the last time */
     bool freed_some; /* this time */
@@ -49,6 +52,17 @@ static struct {
 size_t quarantine_retired_bytes(void)
 {
     return atomic_load_explicit(&quarantine.retired_bytes, memory_order_relaxed);
+}
+
+uint64_t quarantine_releases(void)
+{
+    return atomic_load_explicit(&quarantine.releases, memory_order_relaxed);
+}
+
+/* Before the blocks. */
+static void count_release(void)
+{
+    atomic_fetch_add_explicit(&quarantine.releases, 1, memory_order_relaxed);
 }
 
 uint64_t quarantine_written_blocks(void)
@@ -74,7 +88,9 @@ static bool is_retired(struct slab *slab, size_t index)
 
 /* The index of a block that is the program's; what is no block is reported as free would. The
  * retired bit is asked first: [retired until free]. False: the block is retired. */
-static bool find_programs(struct slab *slab, const void *block, const char *function, size_t *index)
+static inline __attribute__((always_inline)) bool find_programs(struct slab *slab,
+                                                                const void *block,
+                                                                const char *function, size_t *index)
 {
     bool is_block = slab_find(slab, block, index);
     if (is_block && is_retired(slab, *index))
@@ -87,15 +103,31 @@ static bool find_programs(struct slab *slab, const void *block, const char *func
 /* [one-retires]. False: it was retired already, perhaps by another thread just now. The locked
  * instruction waits until the fill has left the processor's store buffer: a tenth of perl's time.
  */
-static bool set_retired(struct slab *slab, size_t index)
+static inline bool set_retired(struct slab *slab, size_t index)
 {
     return !slab_test_and_set_retired(word_of(slab, index), slab_bit(index), single_threaded());
 }
 
-/* [retired-is-filled] */
-static bool retire_small(struct slab *slab, size_t index, void *block)
+typedef uint64_t fill_words __attribute__((vector_size(16), may_alias));
+
+static const uint64_t FILL_WORD = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
+
+/* A small block's size is a multiple of 16. */
+static inline void fill(char *block, size_t bytes)
 {
-    memset(block, QUARANTINE_FILL, slab->block_bytes);
+    enum { MOST_STORES = 16 };
+    if (bytes > MOST_STORES * sizeof(fill_words)) {
+        memset(block, QUARANTINE_FILL, bytes);
+        return;
+    }
+    for (char *end = block + bytes; block < end; block += sizeof(fill_words))
+        *(fill_words *)(void *)block = (fill_words){0} + FILL_WORD;
+}
+
+/* [retired-is-filled] */
+static inline bool retire_small(struct slab *slab, size_t index, void *block)
+{
+    fill(block, slab->block_bytes);
     return set_retired(slab, index);
 }
 
@@ -107,7 +139,7 @@ static void overwrite_large(struct slab *slab)
 
 /* [closed with lock]. While the heap is frozen the kernel copies the page tables: the child might
  * find a block closed that is not retired there. */
-static bool retire_large(struct slab *slab, void *block)
+static __attribute__((noinline)) bool retire_large(struct slab *slab, void *block)
 {
     if (!lock_enter(&blocks_heap.lock)) {
         overwrite_large(slab);
@@ -125,23 +157,29 @@ static bool retire_large(struct slab *slab, void *block)
 
 static void age_after_free(void);
 
-/* A thread heap outlives its thread, and what it has not counted is counted by the next. */
-static void count_retired(size_t bytes)
+static __attribute__((noinline)) void count_for_all(size_t bytes)
 {
-    if (thread_heap->alive) {
-        bytes += thread_heap->retired_bytes;
-        thread_heap->retired_bytes = bytes < COUNTED_BYTES ? bytes : 0;
-        if (bytes < COUNTED_BYTES)
-            return;
-    }
     atomic_fetch_add_explicit(&quarantine.retired_bytes, bytes, memory_order_relaxed);
     if (atomic_load_explicit(&quarantine.ages, memory_order_relaxed))
         age_after_free();
 }
 
+/* A thread heap outlives its thread, and what it has not counted is counted by the next. */
+static inline void count_retired(size_t bytes)
+{
+    struct thread_heap *heap = thread_heap;
+    bytes += heap->alive ? heap->retired_bytes : 0;
+    bool many = !heap->alive || bytes >= COUNTED_BYTES;
+    if (heap->alive)
+        heap->retired_bytes = many ? 0 : bytes;
+    if (__builtin_expect(many, 0))
+        count_for_all(bytes);
+}
+
 /* [on its way]: the block stays in a register until its bit is set, so no collection frees it
  * before. */
-static bool retire(struct slab *slab, size_t index, void *block)
+static inline __attribute__((always_inline)) bool retire(struct slab *slab, size_t index,
+                                                         void *block)
 {
     size_t bytes = slab->block_bytes;
     bool first = slab_is_large(slab) ? retire_large(slab, block) : retire_small(slab, index, block);
@@ -183,10 +221,6 @@ void *quarantine_resize(void *block, size_t size, bool *twice)
     return moved;
 }
 
-typedef uint64_t fill_words __attribute__((vector_size(16)));
-
-static const uint64_t FILL_WORD = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
-
 /* Whether the fill of 64 bytes is whole. */
 static inline bool is_filled(const char *bytes)
 {
@@ -209,22 +243,124 @@ static size_t find_written(const char *block, size_t bytes)
     return at;
 }
 
-void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks)
+/* Those of the blocks whose fill has changed. */
+static uint64_t find_changed(const struct slab *slab, size_t word, uint64_t blocks)
 {
-    if (slab_is_large(slab))
-        return;
+    uint64_t changed = 0;
+    for (; blocks; blocks &= blocks - 1) {
+        size_t index = word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks);
+        if (find_written(slab_block(slab, index), slab->block_bytes) != slab->block_bytes)
+            changed |= slab_bit(index);
+    }
+    return changed;
+}
+
+/* With the lock. */
+static __attribute__((noinline, cold)) void note_written(const struct slab *slab, size_t word,
+                                                         uint64_t blocks)
+{
     for (; blocks; blocks &= blocks - 1) {
         const char *block =
             slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks));
         size_t offset = find_written(block, slab->block_bytes);
-        if (offset == slab->block_bytes)
-            continue;
         atomic_fetch_add_explicit(&quarantine.written_blocks, 1, memory_order_relaxed);
         if (quarantine.noted < MOST_WRITTEN)
             quarantine.written[quarantine.noted] =
                 (struct quarantine_written){block, slab->block_bytes, offset};
         quarantine.noted++;
     }
+}
+
+void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks)
+{
+    uint64_t changed = slab_is_large(slab) ? 0 : find_changed(slab, word, blocks);
+    if (changed)
+        note_written(slab, word, changed);
+}
+
+/* Released, and not looked at. The free bits are read last: see look_at_released. */
+static uint64_t released_blocks(const struct slab_word *word)
+{
+    uint64_t retired = __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE);
+    return retired & __atomic_load_n(&word->free, __ATOMIC_ACQUIRE);
+}
+
+/* [looked at before use]. The bits are cleared first: what a collection releases in between it
+ * looks at itself. */
+void quarantine_look_before_use(struct slab *slab, size_t word)
+{
+    uint64_t released = released_blocks(&slab->words[word]);
+    if (!released)
+        return;
+    slab_clear_retired(&slab->words[word], released);
+    uint64_t changed = find_changed(slab, word, released);
+    if (__builtin_expect(!changed, 1))
+        return;
+    lock_acquire(&blocks_heap.lock);
+    note_written(slab, word, changed);
+    lock_release(&blocks_heap.lock);
+    if (quarantine_found_written)
+        quarantine_found_written();
+}
+
+static void look_and_clear(struct slab *slab, size_t word)
+{
+    uint64_t released = released_blocks(&slab->words[word]);
+    if (!released)
+        return;
+    quarantine_look(slab, word, released);
+    slab_clear_retired(&slab->words[word], released);
+}
+
+void quarantine_look_before_drop(struct slab *slab)
+{
+    for (size_t i = 0, words = slab_words(slab); i < words; i++)
+        look_and_clear(slab, i);
+}
+
+static void look_at_bins(const struct thread_heap *heap)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++)
+        if (heap->bins[i].free_word)
+            look_and_clear(heap->bins[i].current, current_word(&heap->bins[i]));
+}
+
+/* A thread heap without a thread has no current slab. */
+void quarantine_look_at_current(void)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
+            if (((struct thread_heap *)record)->alive)
+                look_at_bins((struct thread_heap *)record);
+}
+
+/* Only a collection sets the free bit of a block that the program had, and there is none while the
+ * lock is held. So a block that is free when it has been read was not handed out before. */
+static void look_at_released(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0, words = slab_is_large(slab) ? 0 : slab_words(slab); i < words; i++) {
+        uint64_t changed = find_changed(slab, i, released_blocks(&slab->words[i]));
+        atomic_thread_fence(memory_order_acquire);
+        changed &= released_blocks(&slab->words[i]);
+        if (changed)
+            note_written(slab, i, changed);
+    }
+}
+
+bool quarantine_look_at_released(void)
+{
+    if (lock_is_own(&blocks_heap.lock))
+        return false;
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return false;
+    }
+    blocks_each_slab(look_at_released, NULL);
+    lock_release(&blocks_heap.lock);
+    return true;
 }
 
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
@@ -263,12 +399,15 @@ static void free_aged(struct slab *slab, size_t word, uint64_t blocks)
     }
 }
 
-/* The retired blocks of a word that are not released. The remote bits are read first: a block that
- * its owning thread makes free meanwhile has one, or is not retired any more. */
+/* The retired blocks of a word that are not released. The retired bits are read last. A block that
+ * its owning thread makes free meanwhile has its remote bit, or is not retired any more. One that a
+ * collection has released, and that the thread takes meanwhile, has its free bit, or is not retired
+ * any more. */
 static uint64_t waiting_blocks(const struct slab_word *word)
 {
+    uint64_t free = __atomic_load_n(&word->free, __ATOMIC_ACQUIRE);
     uint64_t remote = atomic_load_explicit(&word->remote, memory_order_acquire);
-    return __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE) & ~remote;
+    return __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE) & ~(free | remote);
 }
 
 static void age_slab(void *unused, struct slab *slab)
@@ -300,6 +439,7 @@ static bool age(void)
     if (retired_since() < LEAST_AGE_BYTES)
         return false;
     atomic_store_explicit(&quarantine.aged_at, quarantine_retired_bytes(), memory_order_relaxed);
+    count_release();
     blocks_each_slab(age_slab, NULL);
     quarantine.has_ages = true;
     while (runs_give_back_some(&blocks_heap.runs) > 0)
@@ -314,6 +454,7 @@ void quarantine_begin_ageing(void)
 
 void quarantine_end_ageing(void)
 {
+    count_release();
     atomic_store_explicit(&quarantine.ages, false, memory_order_relaxed);
     quarantine.has_ages = false;
 }

@@ -3,12 +3,15 @@
  * quarantine.h: the heap's part of gc:free=quarantine. A block that the program frees waits. It is
  * handed out again only after a collection has met no pointer to it.
  *
- *     the program's --free--> retired, filled --a collection meets no pointer--> released: free
+ *     the program's --free--> retired, filled --a collection meets no pointer--> released
+ *     released --its thread takes the word of free bits--> looked at: free
  *
  * free overwrites a block and sets its retired bit. The bit lies in the slab's record, so a freed
  * block leads nowhere, neither for the program nor for the heap. A collection marks a retired block
- * that it meets a pointer to, and does not follow it. Its sweep releases the other retired blocks.
- * Before that it looks at their fill: a block whose fill has changed was written after its free.
+ * that it meets a pointer to, and does not follow it. Its sweep releases the other retired blocks:
+ * it sets their free bits, and touches no block. A thread looks at the fill of the released blocks
+ * of a word when it begins to take blocks by that word. The program is about to write to them
+ * anyway. A block whose fill has changed was written after its free, and is told.
  * A large block loses its pages instead, and all access to them where the kernel has that.
  *
  * Where there are no collections blocks *age* instead. From time to time, when enough has been
@@ -40,6 +43,15 @@
  *                       small block has the remote bit besides, until its owning thread makes it
  *                       free: [remote until free] (heap.h). So a second free is told all the time.
  *                       Who frees asks the retired bit first, and then whether the block is live.
+ * [looked at before use]  A released small block has both its free and its retired bit until
+ *                       somebody has looked at its fill. Nobody hands it out before:
+ *                         a thread      points its bin at a word, clears these retired bits, looks
+ *                                       at the blocks, and then takes one (find_word, bin.h)
+ *                         a collection  releases blocks of words that bins point at. It looks at
+ *                                       those itself, while the world is stopped
+ *                         a slab that is given up is looked at first, with the heap's lock
+ *                       At exit the others are looked at. A thread may begin to use one meanwhile.
+ *                       So a block is told only if both bits are still set when it has been read.
  * [open-when-free]      A closed block has access again before anybody gets it, or is unmapped.
  *
  * After Ainsworth and Jones, "MarkUs", S&P 2020 (freed blocks wait for a marking that does not meet
@@ -72,9 +84,31 @@ void *quarantine_resize(void *block, size_t size, bool *twice);
 /* Bytes that were retired since the process began, but for what threads have not counted yet. */
 size_t quarantine_retired_bytes(void);
 
-/* Looks at the fill of retired blocks of a word of a slab, which are about to be released. Needs
+/* How often blocks were released, by collections and by their age. A block is retired again only
+ * after the number has grown. Any thread. */
+uint64_t quarantine_releases(void);
+
+/* Looks at the fill of retired blocks of a word of a slab, which are about to be handed out. Needs
  * blocks_lock; threads may run. */
 void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks);
+
+/* The same of the released blocks of a word that the calling thread's bin points at, before it
+ * takes one. The heap's lock is not held. What is found is told at once. */
+void quarantine_look_before_use(struct slab *slab, size_t word);
+
+/* The same of all released blocks of a slab. The heap's lock is held, and nobody takes blocks of
+ * the slab: it is given up. */
+void quarantine_look_before_drop(struct slab *slab);
+
+/* The same of the words that bins point at. The world is stopped. */
+void quarantine_look_at_current(void);
+
+/* Looks at all released blocks, and leaves them as they are. At exit, which a handler may call that
+ * has interrupted malloc. False: the heap's lock is not to be had. */
+bool quarantine_look_at_released(void);
+
+/* Called, with no lock held, when a thread has found a written block. */
+extern void (*quarantine_found_written)(void) __attribute__((visibility("hidden")));
 
 /* A block that was written to after its free, `offset` bytes from its start. */
 struct quarantine_written {
@@ -96,8 +130,8 @@ void quarantine_begin_ageing(void);
 bool quarantine_age(void);
 uint64_t quarantine_aged_blocks(void);
 
-/* A collection releases blocks. They may be handed out and retired again, so a bit no longer tells
- * a block's age. Needs blocks_lock. */
+/* A collection is about to release blocks. They may be handed out and retired again, so a bit no
+ * longer tells a block's age. Needs blocks_lock. */
 void quarantine_end_ageing(void);
 
 #endif

@@ -58,9 +58,10 @@
  *     suspect, pinned         yes    yes                stays
  *
  * No block is handed out that is retired or a suspect. Whoever frees it clears these bits before;
- * or right after, but before anybody can take the block (a sweep, free_aged_large). (The exception
- * is a suspect with a [late live bit].) A block that stayed retired would not be followed, and what
- * it points to would be lost.
+ * or right after, but before anybody can take the block (a sweep, free_aged_large). What a sweep
+ * releases from quarantine stays retired until its fill was looked at: [looked at before use]
+ * (quarantine.h). (The exception is a suspect with a [late live bit].) A block that stayed retired
+ * in the program's hands would not be followed, and what it points to would be lost.
  *
  * A slab's states:
  *
@@ -279,6 +280,14 @@ static inline uint64_t slab_live(const struct slab *slab, size_t word)
 static inline uint64_t slab_bit(size_t index)
 {
     return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
+}
+
+/* slab_live, of one block that the slab has. */
+static inline bool slab_block_is_live(const struct slab *slab, size_t index)
+{
+    const struct slab_word *bits = &slab->words[index / SLAB_WORD_BLOCKS];
+    uint64_t gone = slab_free(bits) | atomic_load_explicit(&bits->remote, memory_order_relaxed);
+    return (gone & slab_bit(index)) == 0;
 }
 
 /* Blocks of a word are freed for good, or used again: [retired-is-atomic] (late_sweep.h). Bits that

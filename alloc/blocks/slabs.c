@@ -177,6 +177,8 @@ void release_slab(struct slab *slab)
 {
     char *base = slab->base;
     size_t granules = slab->granules;
+    if (quarantine_on)
+        quarantine_look_before_drop(slab);
     set_thread_heap(slab, NULL);
     blocks_heap.class_slabs[slab->class_index]--;
     drop_slab_record(slab);
@@ -411,9 +413,7 @@ bool use_current(struct bin *bin)
     struct slab *slab = bin->current;
     if (!slab)
         return false;
-    const struct slab_word *at =
-        (const struct slab_word *)((const char *)bin->free_word - offsetof(struct slab_word, free));
-    if (bin->free_word && find_word(bin, (size_t)(at - slab->words) + 1))
+    if (bin->free_word && find_word(bin, current_word(bin) + 1))
         return true;
     bool front_waits = atomic_load_explicit(&slab->start, memory_order_relaxed) > 0;
     take_remote_frees(slab);

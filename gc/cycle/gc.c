@@ -273,11 +273,17 @@ static bool run_slice(void)
     return reclaimed;
 }
 
+static bool is_due(size_t bytes)
+{
+    size_t taken = blocks_taken_bytes();
+    return pace_is_due(taken + bytes) && !pace_puts_off(blocks_used_bytes(), taken);
+}
+
 static bool may_collect(void)
 {
     if (collect_cycle_runs())
         return run_slice();
-    return pace_is_due(blocks_taken_bytes()) && run_collection(CAUSE_FULL, 0);
+    return is_due(0) && run_collection(CAUSE_FULL, 0);
 }
 
 /* Whether an empty heap could have so much. */
@@ -290,8 +296,7 @@ static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool
 {
     size_t used = blocks_used_bytes();
     bool due = tries == 0 && !exhausted && !needs_no_collections() &&
-               (pace_is_full(used, bytes) ||
-                pace_is_due(blocks_taken_bytes() + (gc.quarantines ? 0 : bytes)));
+               (pace_is_full(used, bytes) || is_due(gc.quarantines ? 0 : bytes));
     if ((due || exhausted) && !may_ever_fit(alignment, bytes))
         return REFUSE;
     if (due && collect_cycle_runs() && !pace_is_over_limit(used, bytes))
@@ -672,6 +677,12 @@ static size_t gc_trim(void)
     return blocks_trim();
 }
 
+static void gc_at_exit(void)
+{
+    if (gc.quarantines)
+        quarantine_at_exit();
+}
+
 /* At the program's request. */
 
 /* A quarantine that has released blocks by their age has not collected. */
@@ -956,5 +967,6 @@ const struct allocator gc_default = {
     .alloc_aligned = gc_alloc_aligned,
     .usable_size = gc_usable_size,
     .walk = gc_walk,
+    .at_exit = gc_at_exit,
     BLOCKS_FUNCTIONS,
 };

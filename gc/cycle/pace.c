@@ -65,8 +65,12 @@
 static const size_t BOEHM_INITIAL_BYTES = (size_t)256 << 10;
 static const size_t AUTO_INITIAL_BYTES = (size_t)12 << 20;
 static const size_t HEADROOM_LEAST_BYTES = (size_t)8 << 20, HEADROOM_MOST_BYTES = (size_t)24 << 20;
-static const size_t QUARANTINE_LEAST_BYTES = (size_t)4 << 20,
+static const size_t QUARANTINE_LEAST_BYTES = (size_t)1 << 20,
                     QUARANTINE_MOST_BYTES = (size_t)16 << 20;
+/* Without a collection blocks are released by their age at each attempt
+ * (alloc/blocks/quarantine.h): so much later at least, which is how long a freed block waits then.
+ */
+static const size_t QUARANTINE_RETRY_BYTES = (size_t)4 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
 static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 
@@ -127,6 +131,7 @@ static struct {
 
     _Atomic size_t goal;          /* the size of the heap at which a collection is due */
     _Atomic size_t due;           /* bytes allocated at which one is due, see pace_is_due */
+    _Atomic bool was_tried;       /* a collection, done or given up */
     _Atomic size_t unconditional; /* the size from which it need not be affordable */
     _Atomic uint64_t last_ns;     /* when the last collection was over */
     _Atomic uint64_t cost;        /* of that collection, in ns for a megabyte of the heap */
@@ -294,6 +299,13 @@ void pace_without_clock(void)
 bool pace_is_due(size_t allocated)
 {
     return allocated > get(&pace.due);
+}
+
+bool pace_puts_off(size_t used, size_t allocated)
+{
+    return pace.options.quarantine && !pace.options.initial_bytes &&
+           !atomic_load_explicit(&pace.was_tried, memory_order_relaxed) &&
+           allocated < used / 100 * QUARANTINE_LEAST_PERCENT;
 }
 
 bool pace_is_over_limit(size_t used, size_t bytes)
@@ -478,6 +490,7 @@ static void set_after_minor(const struct pace_report *report)
 
 void pace_collected(const struct pace_report *report)
 {
+    atomic_store_explicit(&pace.was_tried, true, memory_order_relaxed);
     pace.last_mark_ns[report->minor] = report->mark_ns;
     pace.is_ready = report->ready;
     if (report->minor) {
@@ -524,8 +537,12 @@ void pace_given_up(size_t used, size_t allocated, size_t requested)
 {
     size_t goal = pace_goal(), more = used + used / 2;
     set_goal(more > goal ? more : goal, used, requested, LEAST_STEP_BYTES);
+    size_t later = pace.least_headroom;
+    atomic_store_explicit(&pace.was_tried, true, memory_order_relaxed);
+    if (pace.options.quarantine && later < QUARANTINE_RETRY_BYTES)
+        later = QUARANTINE_RETRY_BYTES;
     if (counts_allocated())
-        set(&pace.due, allocated + pace.least_headroom);
+        set(&pace.due, allocated + later);
 }
 
 unsigned pace_helpers(bool minor, unsigned most)

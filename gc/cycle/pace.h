@@ -34,6 +34,9 @@ bool pace_is_full(size_t used, size_t bytes);
 /* Whether `allocated` bytes, all that threads have ever taken to hand out, make a collection
  * due. */
 bool pace_is_due(size_t allocated);
+/* Whether a collection that is due comes too early: the first of a quarantine. What lives is not
+ * known yet, so it is taken to be all that the heap uses. Any thread. */
+bool pace_puts_off(size_t used, size_t allocated);
 /* Whether it would pass the limit that the user has set. */
 bool pace_is_over_limit(size_t used, size_t bytes);
 

@@ -4,10 +4,10 @@
  *
  * A second free ends the process: who frees twice has lost count of who owns what. A write after a
  * free is reported, and the process goes on: the block was nobody's. The write is found when the
- * block is released, which may be long after it. The sites of frees are in a table by address
- * (block_sites.h). Later frees overwrite earlier ones there, so a site may be unknown. free notes
- * the site after the block is retired, so when the block is released at once the site may be noted
- * too late for a report, or over that of the next free.
+ * block is released, which may be long after it. The sites of the last frees are in a log
+ * (free_log.h), so that of an earlier one is unknown. free notes the site after the block is
+ * retired, so when the block is released at once the site may be noted too late for a report, or
+ * behind that of the next free.
  */
 #include "gc/cycle/quarantine.h"
 
@@ -18,22 +18,15 @@
 #include "alloc/blocks/quarantine.h"
 #include "alloc/own_text.h"
 #include "gc/cycle/block_sites.h"
+#include "gc/cycle/free_log.h"
 
-enum { PLACE_BITS = 16, MOST_REPORTED = 64 };
+enum { MOST_REPORTED = 64 };
 
 static struct {
-    struct block_sites frees;
     _Atomic bool is_said, rest_is_counted;
     _Atomic unsigned reported;
     _Atomic uint64_t written_before; /* how many were found up to the last report */
 } quarantine;
-
-void quarantine_init(void)
-{
-    own_text_find();
-    block_sites_init(&quarantine.frees, PLACE_BITS);
-    quarantine_on = true;
-}
 
 static void begin_report(struct message *message, const char *function, const void *address,
                          const char *fault)
@@ -64,7 +57,7 @@ static size_t bytes_of(const void *block)
 static void add_first_free(struct message *message, const void *block)
 {
     message_text(message, "\n  freed at ");
-    message_site(message, block_sites_of(&quarantine.frees, block));
+    message_site(message, free_log_site(block));
 }
 
 static __attribute__((noinline, cold)) void freed_twice(const char *function, const void *block,
@@ -84,7 +77,7 @@ void quarantine_free(void *block, const void *site)
 {
     if (!quarantine_block(block, "free"))
         freed_twice("free", block, site);
-    block_sites_note(&quarantine.frees, block, site);
+    free_log_note(block, site, quarantine_releases());
 }
 
 void *quarantine_realloc(void *block, size_t size, const void *site)
@@ -94,7 +87,7 @@ void *quarantine_realloc(void *block, size_t size, const void *site)
     if (twice)
         freed_twice("realloc", block, site);
     if (resized != block)
-        block_sites_note(&quarantine.frees, block, site);
+        free_log_note(block, site, quarantine_releases());
     return resized;
 }
 
@@ -133,6 +126,20 @@ static void say_all_written(void)
         say_written(&written[i]);
     if (i < count && !atomic_exchange(&quarantine.rest_is_counted, true))
         say_not_all_is_told();
+}
+
+void quarantine_init(void)
+{
+    own_text_find();
+    free_log_init();
+    quarantine_found_written = say_all_written;
+    quarantine_on = true;
+}
+
+void quarantine_at_exit(void)
+{
+    if (quarantine_look_at_released())
+        say_all_written();
 }
 
 void quarantine_without_collections(void)

@@ -20,6 +20,9 @@ void *quarantine_realloc(void *block, size_t size, const void *site);
  * blocks are released by their age, which a message says once. True: some were, by their age. */
 bool quarantine_after_collection(bool works);
 
+/* Looks at what is released and was not handed out again. */
+void quarantine_at_exit(void);
+
 /* There are no collections, now or for good: blocks age from here on. */
 void quarantine_without_collections(void);
 

@@ -53,15 +53,11 @@ static uint64_t sweep_suspects(const struct sweep *sweep, const struct slab *sla
     return left;
 }
 
-/* Counts the freed blocks that something points to still, and looks at those that nothing does. */
-static void look_at_quarantined(const struct sweep *sweep, const struct slab *slab, size_t index,
-                                uint64_t was_live, uint64_t kept)
+/* Counts the freed blocks that something points to still. */
+static void count_held(const struct sweep *sweep, const struct slab *slab, uint64_t held)
 {
-    uint64_t retired = was_live & slab->words[index].retired, released = retired & ~kept;
-    sweep->result->held_blocks += count_bits(retired & kept);
-    sweep->result->held_bytes += count_bits(retired & kept) * slab->block_bytes;
-    if (released)
-        quarantine_look(slab, index, released);
+    sweep->result->held_blocks += count_bits(held);
+    sweep->result->held_bytes += count_bits(held) * slab->block_bytes;
 }
 
 /* [retired-is-atomic], [remote until free]: of another thread's slab the owning thread does it. */
@@ -75,14 +71,17 @@ static void free_late(const struct sweep *sweep, struct slab_word *word, uint64_
     slab_set_free(word, freed);
 }
 
-static void free_blocks(const struct sweep *sweep, struct slab_word *word, uint64_t freed)
+/* In quarantine a small block stays retired: [looked at before use]. */
+static void free_blocks(const struct sweep *sweep, const struct slab *slab, struct slab_word *word,
+                        uint64_t freed)
 {
     sweep->result->retired_blocks += count_bits(freed & word->retired);
     if (sweep->sweeper != SWEEPER_STOPPED) {
         free_late(sweep, word, freed);
         return;
     }
-    word->retired &= ~freed;
+    if (!quarantine_on || slab_is_large(slab))
+        word->retired &= ~freed;
     slab_set_free(word, freed);
 }
 
@@ -108,7 +107,7 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     uint64_t kept = slab_has_pins(slab) ? word->mark | *slab_pinned(slab, index) : word->mark;
     uint64_t dead = was_live & ~kept, known = *suspects & was_live;
     if (quarantine_on)
-        look_at_quarantined(sweep, slab, index, was_live, kept);
+        count_held(sweep, slab, was_live & word->retired & kept);
     if (!(dead | *suspects))
         return 0;
     uint64_t stay = spared(sweep->leaks, dead & ~word->retired, known), freed = dead & ~stay;
@@ -119,7 +118,7 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     if (newly && doorbell_active())
         tell_recorder(slab, index, newly);
     if (freed)
-        free_blocks(sweep, word, freed);
+        free_blocks(sweep, slab, word, freed);
     if (*suspects | newly)
         set_suspects(sweep, suspects,
                      sweep_suspects(sweep, slab, known, known & kept, (known & ~freed) | newly));
@@ -172,6 +171,8 @@ void sweep(enum sweep_leaks leaks, struct sweep_result *result)
     struct sweep all = {
         .leaks = leaks, .late_live_bits = blocks_has_late_live_bits(), .result = result};
     blocks_each_slab_by_bits(sweep_slab, &all);
+    if (quarantine_on)
+        quarantine_look_at_current();
 }
 
 void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *result)

@@ -3,9 +3,10 @@
  * sweep.h: frees what was not marked.
  *
  * A sweep changes bits only, a few dozen words for each slab. It touches no block, but in a
- * quarantine, where it reads the small blocks that it releases (alloc/blocks/quarantine.h). So it
- * is short, and is done while the world is stopped (figures in docs/measurements/gc.md). When the
- * world runs again the free bits are exact. Three things are put off:
+ * quarantine, where it reads the few that threads may take without a further look
+ * (alloc/blocks/quarantine.h). So it is short, and is done while the world is stopped (figures in
+ * docs/measurements/gc.md). When the world runs again the free bits are exact. Three things are put
+ * off:
  *
  *     live bits               Where frees are ignored, those of freed blocks stay set: [late live
  *                             bit] (alloc/blocks/heap.h).

@@ -424,6 +424,41 @@ static void test_written_16(void)
     write_to_freed(16);
 }
 
+/* What is released is looked at when it is handed out again, and nothing is left to the exit. */
+static void test_written_reused(void)
+{
+    write_to_freed(16);
+    for (int i = 0; i < 5000; i++)
+        require(malloc(TRAP_BYTES) != NULL);
+    _exit(0);
+}
+
+/* The slab that has the blocks is empty when they are released: it is looked at before its memory
+ * is anything else's. */
+static void test_written_dropped(void)
+{
+    enum { BYTES = 3000, COUNT = 400 };
+    static struct disguised places[COUNT];
+    static void *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = malloc(BYTES);
+        places[i] = disguise(blocks[i]);
+    }
+    for (int i = 0; i < COUNT; i++)
+        free(opaque(blocks[i]));
+    memset(blocks, 0, sizeof blocks);
+    for (int i = 0; i < COUNT; i += COUNT / 16)
+        ((char *)reveal(places[i]))[33] = 'w';
+    for (int i = 0; i < 3; i++) {
+        clean_stack();
+        malloc_trim(0);
+        for (int j = 0; j < 100; j++)
+            require(malloc(2000) != NULL);
+    }
+    malloc_trim(0);
+    _exit(0);
+}
+
 static __attribute__((noinline)) void free_first(void *block)
 {
     free(opaque(block));
@@ -679,6 +714,8 @@ static const struct {
     {"bounded", test_bounded},
     {"written", test_written},
     {"written-16", test_written_16},
+    {"written-reused", test_written_reused},
+    {"written-dropped", test_written_dropped},
     {"freed-twice", test_freed_twice},
     {"freed-twice-elsewhere", test_freed_twice_elsewhere},
     {"freed-twice-large", test_freed_twice_large},

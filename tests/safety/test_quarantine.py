@@ -109,6 +109,13 @@ def test_write_after_a_free_is_told_when_the_block_is_released(under: Under) -> 
     assert 16 <= len(told) <= 50
 
 
+@pytest.mark.parametrize("name", ("written-reused", "written-dropped"))
+def test_write_after_a_free_is_told_before_the_memory_is_used_again(name: str) -> None:
+    result = run(QUARANTINED, name)
+    assert result.returncode == 0
+    assert result.stderr.count("written after its free: 33 bytes into a block of ") > 10
+
+
 @pytest.mark.parametrize("name", ("written", "written-16"))
 def test_that_some_are_only_counted_is_said_if_some_are(name: str, tmp_path: Path) -> None:
     result, statistics = DEFAULT.run_counted([str(QUARANTINED), name], tmp_path)

@@ -184,6 +184,112 @@ static void test_a_write_to_any_byte_of_a_retired_block_is_found(void **state)
     }
 }
 
+/* As a sweep releases it: free, and not looked at. */
+static void release(void *block)
+{
+    assert_true(quarantine_block(block, "free"));
+    blocks_lock();
+    struct slab *slab = slab_at(block);
+    size_t index = index_in(slab, block);
+    blocks_clear_live(slab, index / SLAB_WORD_BLOCKS, slab_bit(index), false);
+    slab_set_free(word_of(block), slab_bit(index));
+    blocks_unlock();
+}
+
+static void look_at_current(void)
+{
+    blocks_lock();
+    quarantine_look_at_current();
+    blocks_unlock();
+}
+
+static size_t found;
+
+static void count_found(void)
+{
+    struct quarantine_written written[MOST_WRITTEN];
+    found += quarantine_take_written(written);
+}
+
+static void test_a_released_block_is_looked_at_before_it_is_handed_out(void **state)
+{
+    (void)state;
+    enum { MOST = 100000, OFFSET = 70 };
+    char *block = blocks_alloc(BYTES);
+    release(block);
+    block[OFFSET] ^= 1;
+    thread_heap->bins[slab_at(block)->class_index].free_word = NULL; /* not the word at hand */
+    found = 0;
+    quarantine_found_written = count_found;
+    for (int i = 0; i < MOST; i++)
+        if (blocks_alloc(BYTES) == block)
+            break;
+        else
+            assert_true(is_set(word_of(block)->free, block));
+    assert_false(is_set(word_of(block)->free, block));
+    assert_false(is_set(word_of(block)->retired, block));
+    assert_int_equal(found, 1);
+    quarantine_found_written = NULL;
+}
+
+static void test_the_word_at_hand_is_looked_at_by_the_collection(void **state)
+{
+    (void)state;
+    struct quarantine_written written[MOST_WRITTEN];
+    char *block = blocks_alloc(BYTES);
+    release(block);
+    struct bin *bin = &thread_heap->bins[slab_at(block)->class_index];
+    bin->current = slab_at(block);
+    point_at_word(bin, index_in(bin->current, block) / SLAB_WORD_BLOCKS);
+    block[5] ^= 1;
+    look_at_current();
+    assert_int_equal(quarantine_take_written(written), 1);
+    assert_ptr_equal(written[0].block, block);
+    assert_int_equal(written[0].offset, 5);
+    assert_false(is_set(word_of(block)->retired, block));
+}
+
+static void test_released_blocks_are_looked_at_where_they_are(void **state)
+{
+    (void)state;
+    struct quarantine_written written[MOST_WRITTEN];
+    char *block = blocks_alloc(5000), *whole = blocks_alloc(5000);
+    release(block);
+    release(whole);
+    block[4999] ^= 1;
+    assert_true(quarantine_look_at_released());
+    assert_int_equal(quarantine_take_written(written), 1);
+    assert_ptr_equal(written[0].block, block);
+    assert_true(is_set(word_of(block)->retired, block) && is_set(word_of(whole)->retired, whole));
+    blocks_lock();
+    quarantine_look_before_drop(slab_at(block));
+    blocks_unlock();
+    assert_int_equal(quarantine_take_written(written), 1);
+    assert_false(is_set(word_of(block)->retired, block));
+}
+
+/* A collection has released it. Then there are no collections any more. */
+static void test_a_released_block_that_nobody_has_looked_at_does_not_age(void **state)
+{
+    (void)state;
+    char *block = blocks_alloc(BYTES);
+    release(block);
+    for (int i = 0; i < 3; i++)
+        age_once();
+    assert_false(is_set(word_of(block)->remote, block));
+    assert_true(is_set(word_of(block)->free, block));
+    look_at_current();
+}
+
+static void test_a_second_free_of_a_released_block_is_told(void **state)
+{
+    (void)state;
+    void *block = blocks_alloc(BYTES);
+    release(block);
+    assert_false(quarantine_block(block, "free"));
+    look_at_current();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +298,11 @@ int main(void)
         cmocka_unit_test(test_a_released_block_does_not_age_again),
         cmocka_unit_test(test_a_large_block_that_cannot_be_opened_is_released_later),
         cmocka_unit_test(test_a_write_to_any_byte_of_a_retired_block_is_found),
+        cmocka_unit_test(test_a_released_block_is_looked_at_before_it_is_handed_out),
+        cmocka_unit_test(test_the_word_at_hand_is_looked_at_by_the_collection),
+        cmocka_unit_test(test_released_blocks_are_looked_at_where_they_are),
+        cmocka_unit_test(test_a_released_block_that_nobody_has_looked_at_does_not_age),
+        cmocka_unit_test(test_a_second_free_of_a_released_block_is_told),
     };
     return cmocka_run_group_tests_name("quarantine", tests, start, NULL);
 }

@@ -115,6 +115,42 @@ static void test_headroom_is_a_percentage_of_live_bytes_and_roots(void **state)
     assert_int_equal(pace_goal(), 90 * MIB + pace_headroom());
 }
 
+static void test_a_small_quarantine_is_collected_at_each_megabyte(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_AUTO, .quarantine = true});
+    assert_false(pace_is_due(MIB));
+    assert_true(pace_is_due(MIB + 1));
+    pace_collected(&(struct pace_report){.allocated = MIB, .live = MIB, .ran_ns = SECOND});
+    assert_false(pace_is_due(2 * MIB));
+    assert_true(pace_is_due(2 * MIB + 1));
+}
+
+static void test_the_first_collection_of_a_large_quarantine_is_put_off(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_AUTO, .quarantine = true});
+    assert_false(pace_puts_off(4 * MIB, MIB));
+    assert_true(pace_puts_off(20 * MIB, 4 * MIB));
+    assert_false(pace_puts_off(20 * MIB, 5 * MIB));
+    pace_collected(&(struct pace_report){.allocated = MIB, .live = MIB, .ran_ns = SECOND});
+    assert_false(pace_puts_off(20 * MIB, 4 * MIB));
+    begin((struct pace_options){.policy = POLICY_AUTO, .quarantine = true});
+    pace_given_up(MIB, MIB, 0);
+    assert_false(pace_puts_off(20 * MIB, 4 * MIB));
+    begin((struct pace_options){.policy = POLICY_AUTO});
+    assert_false(pace_puts_off(20 * MIB, 4 * MIB));
+}
+
+static void test_a_quarantine_that_is_not_collected_waits_for_four_megabytes(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_AUTO, .quarantine = true});
+    pace_given_up(MIB, MIB, 0);
+    assert_false(pace_is_due(5 * MIB));
+    assert_true(pace_is_due(5 * MIB + 1));
+}
+
 static void test_headroom_has_a_least(void **state)
 {
     (void)state;
@@ -482,6 +518,9 @@ int main(void)
         cmocka_unit_test(test_boehm_leaves_room_for_the_request_and_256_kib),
         cmocka_unit_test(test_ignored_frees_count_what_is_handed_out),
         cmocka_unit_test(test_headroom_is_a_percentage_of_live_bytes_and_roots),
+        cmocka_unit_test(test_a_small_quarantine_is_collected_at_each_megabyte),
+        cmocka_unit_test(test_the_first_collection_of_a_large_quarantine_is_put_off),
+        cmocka_unit_test(test_a_quarantine_that_is_not_collected_waits_for_four_megabytes),
         cmocka_unit_test(test_headroom_has_a_least),
         cmocka_unit_test(test_much_overhead_raises_headroom_and_little_lowers_it_within_bounds),
         cmocka_unit_test(test_overhead_is_that_of_the_last_few_collections),

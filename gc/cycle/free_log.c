@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * free_log.c: see free_log.h.
+ *
+ * A signal handler may free too, between any two instructions of a note. It fills another place,
+ * or the same place before the thread does. Whatever the two leave in own.last is a place of the
+ * ring.
+ */
+#include "gc/cycle/free_log.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "vm/private_memory.h"
+#include "vm/single_threaded.h"
+
+enum { CHUNKS = FREE_LOG_PLACES / FREE_LOG_CHUNK };
+
+struct place {
+    _Atomic uintptr_t block, site;
+};
+
+static struct {
+    struct place *places;
+    _Atomic size_t taken; /* chunks, ever */
+} frees;
+
+/* The place that the thread has filled last. Before its first free: none, so a chunk is due. */
+static __thread struct {
+    size_t last;
+    uint64_t releases; /* when the chunk was taken */
+} own __attribute__((tls_model("initial-exec"))) = {.last = FREE_LOG_CHUNK - 1};
+
+bool free_log_init(void)
+{
+    frees.places = private_memory_map(FREE_LOG_PLACES * sizeof *frees.places);
+    return frees.places != NULL;
+}
+
+static struct place *chunk_at(size_t number)
+{
+    return &frees.places[number % CHUNKS * FREE_LOG_CHUNK];
+}
+
+/* Its places are emptied: they hold the oldest frees, which must not be taken for the latest.
+ * Returns the first. */
+static __attribute__((noinline)) size_t take_chunk(uint64_t releases)
+{
+    size_t number = atomic_fetch_add_explicit(&frees.taken, 1, memory_order_relaxed);
+    struct place *chunk = chunk_at(number);
+    for (size_t i = 0; i < FREE_LOG_CHUNK; i++)
+        atomic_store_explicit(&chunk[i].block, 0, memory_order_relaxed);
+    own.releases = releases;
+    return (size_t)(chunk - frees.places);
+}
+
+/* In a process of one thread all frees are in one order anyway. */
+static inline bool needs_chunk(uint64_t releases)
+{
+    return own.last % FREE_LOG_CHUNK == FREE_LOG_CHUNK - 1 ||
+           (own.releases != releases && !single_threaded());
+}
+
+void free_log_note(const void *block, const void *site, uint64_t releases)
+{
+    if (!frees.places)
+        return;
+    own.last = __builtin_expect(needs_chunk(releases), 0) ? take_chunk(releases) : own.last + 1;
+    struct place *place = &frees.places[own.last];
+    atomic_store_explicit(&place->site, (uintptr_t)site, memory_order_relaxed);
+    atomic_store_explicit(&place->block, (uintptr_t)block, memory_order_release);
+}
+
+static uintptr_t site_in(const struct place *chunk, const void *block)
+{
+    for (size_t i = FREE_LOG_CHUNK; i-- > 0;)
+        if (atomic_load_explicit(&chunk[i].block, memory_order_acquire) == (uintptr_t)block)
+            return atomic_load_explicit(&chunk[i].site, memory_order_relaxed);
+    return 0;
+}
+
+uintptr_t free_log_site(const void *block)
+{
+    size_t taken = frees.places ? atomic_load(&frees.taken) : 0, oldest = 0;
+    if (taken > CHUNKS)
+        oldest = taken - CHUNKS;
+    while (taken > oldest) {
+        uintptr_t site = site_in(chunk_at(--taken), block);
+        if (site)
+            return site;
+    }
+    return 0;
+}

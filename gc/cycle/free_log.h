@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * free_log.h: where the last blocks were freed.
+ *
+ * A ring of places. Each has a block and the return address of its free. A thread takes a chunk of
+ * places and fills them one after the other:
+ *
+ *     chunk 0            chunk 1            chunk 2            ...
+ *     | A A A A A . . |  | B B B . . . . |  | A A . . . . . |       A, B: threads; .: 0
+ *
+ * So a free writes beside the free before it, and a new cache line is touched every fourth time. A
+ * table by the block's address touches a line at each free that is in no near cache, and takes
+ * another one's place there: that was a fifth of gawk's time (docs/measurements/safety.md).
+ *
+ * The latest free of a block is asked for. A thread fills its chunk from front to back. A block is
+ * freed again only after it was released, and a thread that fills places after a release takes a
+ * new chunk first. So the latest free is the last one in the chunk that was taken last.
+ *
+ * Invariant
+ * [one fills a chunk]   Only the thread that took a chunk fills it, until the ring has come round
+ *                       to it: then two threads may. So a site is believed only if the block's
+ *                       address stands beside it, and may still be wrong then.
+ */
+#ifndef ALLOTROPE_GC_CYCLE_FREE_LOG_H
+#define ALLOTROPE_GC_CYCLE_FREE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of one thread the last FREE_LOG_PLACES - FREE_LOG_CHUNK frees are known, at least. */
+enum { FREE_LOG_CHUNK = 64, FREE_LOG_PLACES = 1 << 14 };
+
+/* Called once. False: no memory; nothing is known then. */
+bool free_log_init(void);
+
+/* site: the return address of the free of a block, by this thread. releases: how often blocks have
+ * been released; it only grows. */
+void free_log_note(const void *block, const void *site, uint64_t releases);
+
+/* Where the block was freed the last time. 0: not known. */
+uintptr_t free_log_site(const void *block);
+
+#endif
