@@ -523,8 +523,10 @@ bool collect_init(const struct collect_options *options)
                  collection_init(&state.driver, &collector);
     if (works && options->generations)
         generations_init(options->dirty, options->verify);
+    else if (works && options->verify)
+        verify_init();
     if (works && options->concurrent)
-        concurrent_init();
+        concurrent_init(options->forks);
     state.forks = options->forks;
     if (!generations_are_on())
         pace_without_minors();
@@ -549,7 +551,8 @@ static bool wants_minor(enum collect_cause cause)
 
 static bool wants_cycle(enum collect_cause cause)
 {
-    if (!concurrent_is_on() || state.is_full)
+    bool forks = state.forks && snapshot_is_possible();
+    if (!(forks || concurrent_has_slices()) || state.is_full)
         return false;
     return cause == CAUSE_EVERY || cause == CAUSE_CYCLE ||
            (cause == CAUSE_FULL && pace_wants_cycle());

@@ -29,7 +29,7 @@ enum { PAGE_WORK = 256 };
 enum phase { IDLE, PROTECTING, PROTECTED, MARKING, ROUND, COPIED, PROTECTING_LAST, MARKED };
 
 static struct {
-    bool on;
+    bool on, forks;
     _Atomic enum phase phase;
     unsigned rounds;
     struct dirty_scan scan;
@@ -42,14 +42,20 @@ static struct {
     struct concurrent_statistics statistics;
 } cycle;
 
-void concurrent_init(void)
+void concurrent_init(bool forks)
 {
     cycle.on = generations_are_on() && mark_init_cycle();
+    cycle.forks = forks;
+}
+
+bool concurrent_has_slices(void)
+{
+    return cycle.on && generations_are_on();
 }
 
 bool concurrent_is_on(void)
 {
-    return cycle.on && generations_are_on();
+    return cycle.forks || concurrent_has_slices();
 }
 
 bool concurrent_runs(void)
@@ -219,8 +225,9 @@ bool concurrent_awaits_copy(void)
 void concurrent_copy_taken(uint64_t cpu_ns)
 {
     cycle.slices_ns += cpu_ns;
-    begin_walk();
-    set_phase(PROTECTING_LAST);
+    if (concurrent_has_slices())
+        begin_walk();
+    set_phase(concurrent_has_slices() ? PROTECTING_LAST : MARKED);
 }
 
 void concurrent_end(bool given_up)

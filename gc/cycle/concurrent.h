@@ -79,9 +79,12 @@ struct concurrent_statistics {
     uint64_t last_pages, rescanned_bytes; /* dirty at the last stop; of marked blocks there */
 };
 
-/* Once, after generations_init. Where it cannot be there are no cycles. */
-void concurrent_init(void);
+/* Once, after generations_init. Where it cannot be there are no cycles. forks: those that mark in a
+ * snapshot need no dirty bits, and so no generations. */
+void concurrent_init(bool forks);
 bool concurrent_is_on(void);
+/* Whether there may be cycles that mark in slices. */
+bool concurrent_has_slices(void);
 
 /* Whether a cycle is under way. Any thread. */
 bool concurrent_runs(void);

@@ -201,11 +201,14 @@ static bool conflict(const void *values, struct message *why)
                           "marks would be kept");
         return true;
     }
-    if (collections->concurrent != CONCURRENT_OFF &&
+    if (collections->concurrent == CONCURRENT_FORK && collections->policy == POLICY_BOEHM) {
+        message_text(why, "concurrent=fork needs policy=auto");
+        return true;
+    }
+    if (collections->concurrent == CONCURRENT_ON &&
         (collections->generations == 1 || collections->policy == POLICY_BOEHM)) {
-        message_text(why, collections->concurrent == CONCURRENT_ON ? "concurrent=on"
-                                                                   : "concurrent=fork");
-        message_text(why, " needs generations=2, whose dirty bits it uses, and policy=auto");
+        message_text(why, "concurrent=on needs generations=2, whose dirty bits it uses, and "
+                          "policy=auto");
         return true;
     }
     bool keeps = chosen->leaks == LEAKS_KEEP || chosen->leaks == LEAKS_REPORT;
@@ -467,11 +470,12 @@ static bool init(const void *values)
     if (pace.policy == POLICY_AUTO && !pace.frees)
         collector.may_collect = may_collect;
     bool verifies = collections->verify == VERIFY_ON;
-    bool concurrent = collections->concurrent != CONCURRENT_OFF && collections->generations > 1 &&
-                      pace.policy == POLICY_AUTO;
+    bool forks = collections->concurrent == CONCURRENT_FORK && ignored;
+    bool concurrent = forks || (collections->concurrent == CONCURRENT_ON &&
+                                collections->generations > 1 && pace.policy == POLICY_AUTO);
     if (concurrent) /* slices go with what is taken, whatever makes a collection due */
         collector.may_collect = may_collect;
-    if (collections->generations > 1)
+    if (collections->generations > 1 || forks)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     collector.late_live_bits = ignored;
     if (ignored && concurrent)
@@ -490,7 +494,7 @@ static bool init(const void *values)
                                       .dirty = collections->dirty,
                                       .verify = verifies,
                                       .concurrent = concurrent,
-                                      .forks = collections->concurrent == CONCURRENT_FORK,
+                                      .forks = forks,
                                       .tells_hiders = gc.reports,
                                       .retires = ignored};
     if (collects && !collect_init(&collect)) {

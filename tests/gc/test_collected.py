@@ -41,6 +41,7 @@ COLLECTORS = [
         LIBRARY,
         "gc:free=ignore,generations=2,concurrent=fork,verify=on,every=1000",
     ),
+    Under("forked", LIBRARY, "gc:free=ignore,concurrent=fork,verify=on,every=1000"),
     Under("cycles-honour", LIBRARY, "gc:generations=2,concurrent=on,verify=on,every=1000"),
     Under(
         "cycles-markers",
@@ -177,7 +178,7 @@ def test_the_first_cycle_too_leaves_little_to_its_last_stop(tmp_path: Path) -> N
     [
         ("free=ignore,concurrent=on", "concurrent=on needs generations=2"),
         ("free=ignore,generations=2,policy=boehm,concurrent=on", "concurrent=on needs"),
-        ("free=ignore,concurrent=fork", "concurrent=fork needs generations=2"),
+        ("free=ignore,policy=boehm,concurrent=fork", "concurrent=fork needs policy=auto"),
         ("generations=2,concurrent=fork", "concurrent=fork needs free=ignore"),
     ],
 )

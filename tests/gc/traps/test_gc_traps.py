@@ -111,6 +111,7 @@ MINORS = [  # each minor collection is checked by a full one, and malloc_trim ha
         LIBRARY,
         "gc:free=ignore,leaks=collect,generations=2,concurrent=fork,verify=on,every=200",
     ),
+    Under("forked", LIBRARY, "gc:free=ignore,leaks=collect,concurrent=fork,verify=on,every=200"),
     Under(
         "cycles-honour",
         LIBRARY,
