@@ -65,9 +65,22 @@ void *blocks_alloc_aligned(size_t alignment, size_t size)
     return block ? block : refuse_memory();
 }
 
+/* [freed is born again] (gc/cycle/forked.h) */
+static void note_freed_block(const void *block)
+{
+    struct slab *slab = slab_at(block);
+    size_t index;
+    if (!slab || !slab_find(slab, block, &index))
+        return;
+    __atomic_fetch_or(slab_unborn(slab, index / SLAB_WORD_BLOCKS), slab_bit(index),
+                      __ATOMIC_RELAXED);
+}
+
 void blocks_free_by_slab(void *block)
 {
     note_free();
+    if (__builtin_expect(atomic_load_explicit(&blocks_heap.notes_freed, memory_order_relaxed), 0))
+        note_freed_block(block);
     free_slowly(block);
     note_free(); /* a cycle may have begun since the first, and forgotten that */
     keep_in_register(block);

@@ -151,6 +151,9 @@ void blocks_each_of_fork(void (*visit)(void *argument, struct slab *slab), void 
 /* From now on all blocks of a new slab are marked and unborn, or no longer. Needs SLAB_UNBORN_ROWS
  * and blocks_lock. */
 void blocks_mark_newborn(bool mark);
+/* From now on each block that is freed, other than by a sweep, becomes unborn before it is free, or
+ * no longer. Needs SLAB_UNBORN_ROWS, late_live_bits and a stopped world to begin. */
+void blocks_note_freed(bool note);
 /* Blocks of the slab were swept: its thread is to rebin it. */
 void blocks_offer(struct slab *slab);
 /* As blocks_swept, after a sweep of the young slabs alone. Needs blocks_lock; threads may run. */

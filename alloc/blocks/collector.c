@@ -59,6 +59,11 @@ void blocks_forget_frees(void)
     atomic_store_explicit(&blocks_heap.block_was_freed, false, memory_order_relaxed);
 }
 
+void blocks_note_freed(bool note)
+{
+    atomic_store_explicit(&blocks_heap.notes_freed, note, memory_order_relaxed);
+}
+
 void blocks_retain(size_t bytes)
 {
     blocks_heap.runs.decay.least = bytes / GRANULE_BYTES;

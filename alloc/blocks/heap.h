@@ -422,6 +422,7 @@ struct blocks_heap {
     _Atomic uint32_t late_sweep;  /* the number of the last one, see late_sweep.h */
     _Atomic bool sweep_was_late;  /* the last of `sweeps` */
     _Atomic bool block_was_freed; /* see blocks_have_freed */
+    _Atomic bool notes_freed;     /* see blocks_note_freed */
     const struct blocks_collector *collector;
     /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.
      * NULL for none. */

@@ -45,16 +45,19 @@
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/quarantine.h"
 #include "gc/cycle/concurrent.h"
+#include "gc/cycle/forked.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/leaks.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/verify.h"
 #include "gc/mark/mark.h"
+#include "vm/clock.h"
 #include "vm/fork_chain.h"
 #include "vm/granule_map.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
+#include "vm/syscall.h"
 
 /* Which part of a collection a stop is. NO_STOP: a cycle begins, and protects pages first.
  * LEAK_STOP: a snapshot is made to find the leaks, and nothing is reclaimed. */
@@ -72,8 +75,13 @@ static struct {
     void *leak_argument;
     bool leaks_are_found;
     struct snapshot leak_search;
-    unsigned looks; /* at it */
-    bool in_copy;   /* this is the child of a snapshot */
+    unsigned looks;             /* at it */
+    bool in_copy;               /* this is the child of a snapshot */
+    bool forks;                 /* cycles mark in snapshots, where there can be any */
+    bool forked;                /* the one at hand does, or did */
+    struct snapshot copy;       /* of a cycle */
+    struct forked_result taken; /* from it */
+    uint64_t copied_root_bytes;
     /* Of the collection at hand. */
     enum collect_cause cause;
     size_t requested;
@@ -140,7 +148,8 @@ static void next_mapping(bool has_stack)
 {
     bool is_noted = (state.part == FIRST_STOP || state.part == LEAK_STOP) && !state.in_copy;
     mark_defer_roots(is_noted);
-    mark_tell_suspects(state.statistics.suspects > 0 && !has_stack && state.part != FIRST_STOP);
+    mark_tell_suspects(state.statistics.suspects > 0 && !has_stack &&
+                       (state.part != FIRST_STOP || state.forked));
 }
 
 /* Whatever the cycle has marked is cleared by the next collection: [given up is full]. */
@@ -149,6 +158,24 @@ static void give_up_cycle(void)
     if (concurrent_runs())
         state.is_full = true;
     concurrent_end(true);
+    snapshot_end(&state.copy);
+}
+
+/* Whether the stop at hand makes a snapshot. */
+static bool is_copied(void)
+{
+    return state.part == LEAK_STOP || (state.part == FIRST_STOP && state.forked);
+}
+
+/* Before a snapshot: nothing of the heap changes. */
+static void begin_noting(void)
+{
+    generations_forget_marks();
+    mark_begin_noting();
+    if (state.part == LEAK_STOP)
+        return;
+    blocks_forget_frees();
+    blocks_note_freed(true); /* [freed is born again] */
 }
 
 /* The marks as they are before the roots: clear, or those of old blocks, or of a cycle. */
@@ -159,10 +186,8 @@ static void begin_marks(void)
         return;
     }
     state.marked.suspect = NULL; /* a root otherwise, which would be told again */
-    if (state.part == LEAK_STOP) {
-        generations_forget_marks();
-        mark_begin();
-        mark_defer_roots(true);
+    if (is_copied()) {
+        begin_noting();
         return;
     }
     if (state.part == FIRST_STOP) {
@@ -171,6 +196,10 @@ static void begin_marks(void)
         return;
     }
     state.minor = generations_begin(state.minor);
+    if (state.part == LAST_STOP && state.forked) {
+        forked_complete();
+        return;
+    }
     if (state.part == LAST_STOP && generations_are_in_doubt()) {
         state.part = WHOLE;
         give_up_cycle();
@@ -186,6 +215,8 @@ static void begin_marks(void)
 static void prepare(void)
 {
     bool wanted = state.part == LAST_STOP || (state.part == WHOLE && pace_has_minors());
+    if (is_copied())
+        return;
     if (state.part == FIRST_STOP && !concurrent_runs())
         concurrent_protect();
     else if (generations_are_on() && wanted)
@@ -216,6 +247,11 @@ static void mark_reachable(void)
     }
     if (state.part == FIRST_STOP)
         return;
+    if (state.part == LAST_STOP && state.forked) {
+        state.marked = state.taken.marked;
+        state.statistics.pinned_blocks = state.taken.pinned;
+        return;
+    }
     if (state.part == LAST_STOP)
         concurrent_mark_changed();
     if (state.minor) {
@@ -236,20 +272,37 @@ static void mark_reachable(void)
 static bool begin_copy(void)
 {
     state.in_copy = true;
-    return !mark_has_dropped_roots();
+    return mark_begin_noted();
 }
 
 static bool mark_copy(struct snapshot *snapshot)
 {
-    (void)snapshot;
-    mark_pinned();
-    mark_finish(0, &state.marked);
-    return leaks_visit(state.leak_visitor, state.leak_argument);
+    struct forked_result result = {.pinned = mark_pinned()};
+    mark_finish(0, &result.marked);
+    if (state.part == LEAK_STOP)
+        return leaks_visit(state.leak_visitor, state.leak_argument);
+    forked_hand_back(snapshot, &result);
+    return true;
+}
+
+/* The marking of the parent, in the very stop that has made the child, is the measure of its. */
+static bool verify_copy_again(void)
+{
+    if (state.part == LEAK_STOP || !verify_is_on())
+        return false;
+    if (state.verifying)
+        verify_keep_marks(false);
+    state.verifying = !state.verifying;
+    return state.verifying;
 }
 
 /* After a minor marking, or a cycle's, the verifier's full one. */
 static bool mark_again(void)
 {
+    if (is_copied())
+        return verify_copy_again();
+    if (state.part == LAST_STOP && state.forked)
+        return false;
     if (state.verifying)
         verify_marks();
     else if ((state.minor || state.part == LAST_STOP) && verify_is_on())
@@ -392,7 +445,9 @@ static void set_pace(const struct collection *collection)
         .unswept = state.is_unswept,
         .followed = state.swept.promoted_bytes + state.rescanned_bytes,
         .freed = state.swept.bytes + state.swept.suspect_bytes, /* what the program forgot */
-        .roots = collection->roots.bytes + collection->roots.indirect_bytes,
+        .roots = state.part == LAST_STOP && state.forked
+                     ? state.copied_root_bytes
+                     : collection->roots.bytes + collection->roots.indirect_bytes,
         .pause_ns = collection->pause_ns,
         .mark_ns = collection->mark_ns,
         .fixed_ns = collection->stop_ns + collection->root_ns,
@@ -468,8 +523,11 @@ bool collect_init(const struct collect_options *options)
                  collection_init(&state.driver, &collector);
     if (works && options->generations)
         generations_init(options->dirty, options->verify);
+    else if (works && options->verify)
+        verify_init();
     if (works && options->concurrent)
-        concurrent_init();
+        concurrent_init(options->forks);
+    state.forks = options->forks;
     if (!generations_are_on())
         pace_without_minors();
     return works;
@@ -493,23 +551,49 @@ static bool wants_minor(enum collect_cause cause)
 
 static bool wants_cycle(enum collect_cause cause)
 {
-    if (!concurrent_is_on() || state.is_full)
+    bool forks = state.forks && snapshot_is_possible();
+    if (!(forks || concurrent_has_slices()) || state.is_full)
         return false;
     return cause == CAUSE_EVERY || cause == CAUSE_CYCLE ||
            (cause == CAUSE_FULL && pace_wants_cycle());
+}
+
+/* The marks of a snapshot that is done. One that has failed gives the cycle up. wait: for its end,
+ * but not for ever: the child may have been stopped. */
+static void take_copy(bool wait)
+{
+    enum { NAP_NS = 200000, PATIENCE_NAPS = 50000 };
+    static const struct timespec nap = {.tv_nsec = NAP_NS};
+    enum snapshot_state found = snapshot_look(&state.copy, true);
+    for (unsigned naps = 0; wait && found == SNAPSHOT_RUNS && naps < PATIENCE_NAPS; naps++) {
+        SYSCALL_2(SYS_nanosleep, &nap, NULL);
+        found = snapshot_look(&state.copy, true);
+    }
+    if (found == SNAPSHOT_DONE) {
+        state.taken = forked_take_over(&state.copy);
+        state.copied_root_bytes = state.copy.report->root_bytes;
+        concurrent_copy_taken(state.copy.report->cpu_ns);
+        snapshot_end(&state.copy);
+    } else if (wait || found != SNAPSHOT_RUNS) {
+        give_up_cycle();
+    }
 }
 
 /* A program that asks for a collection does not get one that began before. */
 static enum part next_part(enum collect_cause cause)
 {
     bool goes_on = cause == CAUSE_FULL || cause == CAUSE_EVERY || cause == CAUSE_CYCLE;
+    if (concurrent_awaits_copy() && goes_on)
+        take_copy(true);
     if (concurrent_runs() && goes_on)
         return concurrent_has_marks() ? LAST_STOP : FIRST_STOP;
     give_up_cycle();
     state.minor = wants_minor(cause);
+    state.forked = false;
     if (state.minor || !wants_cycle(cause))
         return WHOLE;
-    return cause == CAUSE_FULL ? NO_STOP : FIRST_STOP;
+    state.forked = state.forks && snapshot_is_possible();
+    return cause == CAUSE_FULL && !state.forked ? NO_STOP : FIRST_STOP;
 }
 
 /* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that
@@ -517,6 +601,20 @@ static enum part next_part(enum collect_cause cause)
 static size_t expected_live(void)
 {
     return state.old_bytes > 0 ? state.old_bytes : blocks_used_bytes();
+}
+
+/* No cycle has begun where there is no child. */
+static void begin_forked_cycle(void)
+{
+    bool begun = forked_prepare(&state.copy) &&
+                 collection_run_snapshot(&state.driver, &state.copy) &&
+                 snapshot_look(&state.copy, false) != SNAPSHOT_NO_CHILD;
+    if (begun) {
+        concurrent_begin_copied(pace_room_of_cycle(), expected_live());
+        return;
+    }
+    give_up_cycle();
+    state.is_full = true;
 }
 
 /* With the locks. False: nothing was reclaimed. */
@@ -527,7 +625,9 @@ static bool run_part(void)
         concurrent_begin_protecting(pace_room_of_cycle(), expected_live());
         return false;
     case FIRST_STOP:
-        if (collection_run_first_stop(&state.driver))
+        if (state.forked)
+            begin_forked_cycle();
+        else if (collection_run_first_stop(&state.driver))
             concurrent_begin(pace_room_of_cycle(), expected_live());
         else
             give_up_cycle();
@@ -535,7 +635,9 @@ static bool run_part(void)
     default:
         break;
     }
-    bool reclaimed = collection_run(&state.driver);
+    bool is_marked = state.part == LAST_STOP && state.forked;
+    bool reclaimed =
+        is_marked ? collection_run_marked(&state.driver) : collection_run(&state.driver);
     if (state.part == LAST_STOP && reclaimed)
         concurrent_end(false);
     else
@@ -564,6 +666,7 @@ static bool collect_locked(enum collect_cause cause, size_t requested)
 {
     mark_prepare();
     snapshot_reap(&state.leak_search);
+    snapshot_reap(&state.copy);
     blocks_lock();
     end_sweep();
     state.cause = cause;
@@ -672,9 +775,22 @@ enum leaks_found collect_leaks_begun(void)
                                     : LEAKS_UNKNOWN;
 }
 
+bool collect_forks(void)
+{
+    return state.forks && concurrent_is_on();
+}
+
 bool collect_cycle_runs(void)
 {
     return concurrent_runs();
+}
+
+static void slice(size_t work)
+{
+    if (concurrent_awaits_copy())
+        take_copy(concurrent_is_overdue());
+    else
+        concurrent_slice(work);
 }
 
 void collect_slice(size_t work)
@@ -684,7 +800,7 @@ void collect_slice(size_t work)
     if (!collection_is_allowed(&state.driver))
         give_up_cycle();
     if (concurrent_runs())
-        collection_run_slice(&state.driver, concurrent_slice, work);
+        collection_run_slice(&state.driver, slice, work);
     blocks_unlock();
     lock_release(&state.lock);
 }
@@ -740,6 +856,7 @@ void collect_before_exec(void)
         return;
     mark_wait_for_helpers(); /* [no-helper-at-rest] */
     snapshot_kill(&state.leak_search);
+    snapshot_kill(&state.copy);
 }
 
 void collect_after_exec(void)
@@ -770,6 +887,7 @@ bool collect_never_again(void)
     if (changed) {
         mark_wait_for_helpers(); /* [no-helper-at-rest] */
         snapshot_kill(&state.leak_search);
+        snapshot_kill(&state.copy);
     }
     lock_release(&state.lock);
     return changed;
@@ -786,6 +904,7 @@ void collect_fork_child(void)
         mark_forget_helpers();
     collection_forked(&state.driver);
     snapshot_forget(&state.leak_search);
+    snapshot_forget(&state.copy);
     give_up_cycle();
     generations_fork_child();
     if (!generations_are_on())

@@ -56,6 +56,7 @@ struct collect_options {
     enum sweep_leaks leaks;
     bool generations, verify; /* see generations.h, verify.h */
     bool concurrent;          /* see concurrent.h */
+    bool forks;               /* its cycles mark in snapshots, where there can be any: forked.h */
     enum dirty_provider dirty;
     bool tells_hiders; /* their blocks are told from the start by who allocates them */
     bool retires;      /* frees are ignored: what the program frees is retired */
@@ -80,6 +81,9 @@ enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool ma
 enum leaks_found collect_begin_leaks(leak_visitor *visit, void *argument, bool may_wait);
 /* What has become of it: LEAKS_LATER while it runs. The answer is given once. */
 enum leaks_found collect_leaks_begun(void);
+
+/* Whether cycles may mark in snapshots. */
+bool collect_forks(void);
 
 /* Whether a cycle is under way. Any thread. */
 bool collect_cycle_runs(void);

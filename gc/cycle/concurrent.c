@@ -26,10 +26,10 @@ enum { WORK_FOR_BYTE = 2 };
 /* Of a page that is protected. */
 enum { PAGE_WORK = 256 };
 
-enum phase { IDLE, PROTECTING, PROTECTED, MARKING, ROUND, MARKED };
+enum phase { IDLE, PROTECTING, PROTECTED, MARKING, ROUND, COPIED, PROTECTING_LAST, MARKED };
 
 static struct {
-    bool on;
+    bool on, forks;
     _Atomic enum phase phase;
     unsigned rounds;
     struct dirty_scan scan;
@@ -42,14 +42,20 @@ static struct {
     struct concurrent_statistics statistics;
 } cycle;
 
-void concurrent_init(void)
+void concurrent_init(bool forks)
 {
     cycle.on = generations_are_on() && mark_init_cycle();
+    cycle.forks = forks;
+}
+
+bool concurrent_has_slices(void)
+{
+    return cycle.on && generations_are_on();
 }
 
 bool concurrent_is_on(void)
 {
-    return cycle.on && generations_are_on();
+    return cycle.forks || concurrent_has_slices();
 }
 
 bool concurrent_runs(void)
@@ -204,9 +210,30 @@ void concurrent_begin(size_t room, size_t live)
     set_phase(MARKING);
 }
 
+void concurrent_begin_copied(size_t room, size_t live)
+{
+    cycle.slices_ns = 0;
+    concurrent_begin(room, live);
+    set_phase(COPIED);
+}
+
+bool concurrent_awaits_copy(void)
+{
+    return atomic_load_explicit(&cycle.phase, memory_order_relaxed) == COPIED;
+}
+
+void concurrent_copy_taken(uint64_t cpu_ns)
+{
+    cycle.slices_ns += cpu_ns;
+    if (concurrent_has_slices())
+        begin_walk();
+    set_phase(concurrent_has_slices() ? PROTECTING_LAST : MARKED);
+}
+
 void concurrent_end(bool given_up)
 {
     blocks_mark_newborn(false);
+    blocks_note_freed(false);
     cycle.statistics.given_up += given_up && concurrent_runs();
     set_phase(IDLE);
 }
@@ -221,11 +248,15 @@ bool concurrent_is_due(void)
     return taken_since_slice() >= SLICE_TAKEN;
 }
 
+bool concurrent_is_overdue(void)
+{
+    return blocks_taken_bytes() - cycle.begun_at > 2 * cycle.room;
+}
+
 bool concurrent_is_to_stop(void)
 {
     enum phase phase = atomic_load_explicit(&cycle.phase, memory_order_relaxed);
-    return phase == MARKED || phase == PROTECTED ||
-           blocks_taken_bytes() - cycle.begun_at > 2 * cycle.room;
+    return phase == MARKED || phase == PROTECTED || (phase != COPIED && concurrent_is_overdue());
 }
 
 /* What is due and is more than a slice may do is left to the next. */
@@ -273,7 +304,10 @@ void concurrent_slice(size_t work)
     if (work == 0)
         work = due_work();
     cycle.scan = dirty_begin();
-    if (concurrent_has_marks())
+    if (cycle.phase == PROTECTING_LAST) {
+        if (!walk_some(work, false))
+            set_phase(MARKED);
+    } else if (concurrent_has_marks())
         work_on_marks(work, may_read);
     else if (cycle.phase == PROTECTING && !walk_some(work, false))
         set_phase(PROTECTED);

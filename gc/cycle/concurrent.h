@@ -27,6 +27,9 @@
  * first, which takes a second thread at the right moment: the model has it
  * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER), and some of the others.
  *
+ * A cycle may also mark in a child with a copy of the memory: forked.h. Of what follows it has only
+ * [born marked], [given up is full] and [pins are roots].
+ *
  *   [protect before marks]
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
  *       them is followed. What is written later is on a dirty page. (That a page is clean without
@@ -76,9 +79,12 @@ struct concurrent_statistics {
     uint64_t last_pages, rescanned_bytes; /* dirty at the last stop; of marked blocks there */
 };
 
-/* Once, after generations_init. Where it cannot be there are no cycles. */
-void concurrent_init(void);
+/* Once, after generations_init. Where it cannot be there are no cycles. forks: those that mark in a
+ * snapshot need no dirty bits, and so no generations. */
+void concurrent_init(bool forks);
 bool concurrent_is_on(void);
+/* Whether there may be cycles that mark in slices. */
+bool concurrent_has_slices(void);
 
 /* Whether a cycle is under way. Any thread. */
 bool concurrent_runs(void);
@@ -89,6 +95,13 @@ void concurrent_begin_protecting(size_t room, size_t live);
 void concurrent_protect(void);
 /* After the first stop. room: until all is marked. */
 void concurrent_begin(size_t room, size_t live);
+/* The same, of a cycle that marks in a snapshot. */
+void concurrent_begin_copied(size_t room, size_t live);
+/* Whether a snapshot marks; whether so much was taken meanwhile that it is to be waited for. */
+bool concurrent_awaits_copy(void);
+bool concurrent_is_overdue(void);
+/* Its marks are taken over. cpu_ns: of the child. Slices protect pages from here on. */
+void concurrent_copy_taken(uint64_t cpu_ns);
 /* Whether that was. */
 bool concurrent_has_marks(void);
 

@@ -70,7 +70,7 @@
 #include "vm/single_threaded.h"
 
 enum gc_free { FREE_IGNORE, FREE_HONOUR, FREE_QUARANTINE };
-enum gc_concurrent { CONCURRENT_OFF, CONCURRENT_ON };
+enum gc_concurrent { CONCURRENT_OFF, CONCURRENT_ON, CONCURRENT_FORK };
 enum gc_verify { VERIFY_OFF, VERIFY_ON };
 enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH, LEAKS_REPORT };
 
@@ -143,9 +143,11 @@ static const struct option_description options[] = {
     {"dirty", "how the kernel tells which pages were written; none: all collections are full",
      KEYWORD_IN(0, struct gc_options, collections.dirty),
      .keywords = {[DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async"}, .initial = DIRTY_ASYNC},
-    {"concurrent", "with generations=2: most of a full marking beside the program (experimental)",
+    {"concurrent",
+     "with generations=2: full marking beside the program; fork: in a child (experimental)",
      KEYWORD_IN(0, struct gc_options, collections.concurrent),
-     .keywords = {[CONCURRENT_OFF] = "off", [CONCURRENT_ON] = "on"}, .initial = CONCURRENT_OFF},
+     .keywords = {[CONCURRENT_OFF] = "off", [CONCURRENT_ON] = "on", [CONCURRENT_FORK] = "fork"},
+     .initial = CONCURRENT_OFF},
     {"verify",
      "check minor and concurrent collections by full ones, and abort at a loss; for tests",
      KEYWORD_IN(0, struct gc_options, collections.verify),
@@ -189,9 +191,18 @@ static bool conflict(const void *values, struct message *why)
     const struct gc_options *chosen = values;
     const struct collection_options *collections = &chosen->collections;
     if (chosen->free == FREE_QUARANTINE &&
-        (collections->generations > 1 || collections->concurrent == CONCURRENT_ON)) {
+        (collections->generations > 1 || collections->concurrent != CONCURRENT_OFF)) {
         message_text(why, "free=quarantine has full collections in a stopped world only: neither "
-                          "generations=2 nor concurrent=on");
+                          "generations=2 nor concurrent=on or fork");
+        return true;
+    }
+    if (collections->concurrent == CONCURRENT_FORK && chosen->free != FREE_IGNORE) {
+        message_text(why, "concurrent=fork needs free=ignore: a block that is freed while a child "
+                          "marks would be kept");
+        return true;
+    }
+    if (collections->concurrent == CONCURRENT_FORK && collections->policy == POLICY_BOEHM) {
+        message_text(why, "concurrent=fork needs policy=auto");
         return true;
     }
     if (collections->concurrent == CONCURRENT_ON &&
@@ -464,11 +475,12 @@ static bool init(const void *values)
     if (pace.policy == POLICY_AUTO && !pace.frees)
         collector.may_collect = may_collect;
     bool verifies = collections->verify == VERIFY_ON;
-    bool concurrent = collections->concurrent == CONCURRENT_ON && collections->generations > 1 &&
-                      pace.policy == POLICY_AUTO;
+    bool forks = collections->concurrent == CONCURRENT_FORK && ignored;
+    bool concurrent = forks || (collections->concurrent == CONCURRENT_ON &&
+                                collections->generations > 1 && pace.policy == POLICY_AUTO);
     if (concurrent) /* slices go with what is taken, whatever makes a collection due */
         collector.may_collect = may_collect;
-    if (collections->generations > 1)
+    if (collections->generations > 1 || forks)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     collector.late_live_bits = ignored;
     if (ignored && concurrent)
@@ -487,6 +499,7 @@ static bool init(const void *values)
                                       .dirty = collections->dirty,
                                       .verify = verifies,
                                       .concurrent = concurrent,
+                                      .forks = forks,
                                       .tells_hiders = gc.reports,
                                       .retires = ignored};
     if (collects && !collect_init(&collect)) {
@@ -923,7 +936,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         visit_generations(visit, argument, statistics);
     if (concurrent_is_on())
         visit_cycles(visit, argument, statistics);
-    if (gc.reports)
+    if (gc.reports || collect_forks())
         visit_snapshots(visit, argument, statistics);
     visit_histogram(visit, argument, driver->pauses);
     utilisation_visit(driver->utilisation, visit, argument);

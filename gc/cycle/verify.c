@@ -214,6 +214,27 @@ static void restore_marks(void *unused, struct slab *slab)
         slab->words[i].mark = *slab_seen(slab, i);
 }
 
+/* Slabs that were made since have no marks that were kept. */
+static void check_copied(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0; slab->marks_at > 0 && i < slab_words(slab); i++) {
+        uint64_t missing = *slab_seen(slab, i) & ~slab->words[i].mark & slab_word_mask(slab, i);
+        if (missing)
+            fail("a snapshot has not marked ",
+                 slab_block(slab, i * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(missing)),
+                 ", which its parent reached", NULL);
+    }
+}
+
+void verify_copied_marks(void)
+{
+    if (!verify.on)
+        return;
+    blocks_each_slab(check_copied, NULL);
+    verify.counts.cycles++;
+}
+
 void verify_marks(void)
 {
     const char *found = NULL;

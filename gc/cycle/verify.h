@@ -40,6 +40,10 @@ void verify_keep_marks(bool minor);
 /* The full marking is done. The marks are those of the minor one again. */
 void verify_marks(void);
 
+/* Of a cycle that marks in a snapshot: its marks are taken over. Those of a full marking of the
+ * same stopped world were kept. */
+void verify_copied_marks(void);
+
 /* How many minor collections and cycles were found to be right; those of them that freed blocks
  * which a word named that was not written since before a birth. */
 struct verify_counts {

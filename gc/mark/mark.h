@@ -77,8 +77,12 @@ void mark_end_cycle(void);
 /* After the roots and mark_changed: follows again the blocks whose pages are not tracked, and those
  * that slices have not read to their ends. */
 void mark_untracked(void);
-/* Whether there was no room for roots that were only noted. */
-bool mark_has_dropped_roots(void);
+/* A snapshot (gc/world/snapshot.h). In the parent, the world stopped: roots that follow are only
+ * noted, and no mark changes. */
+void mark_begin_noting(void);
+/* In the child: clears the marks as mark_begin does, and keeps what was noted. False: not all could
+ * be, or there are blocks that cannot be read like others. */
+bool mark_begin_noted(void);
 /* While roots are visited: whether they are only noted. Pages of blocks that cannot be touched are
  * known by the first mapping. */
 void mark_defer_roots(bool defer);

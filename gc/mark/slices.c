@@ -94,11 +94,6 @@ void mark_defer_roots(bool defer)
     mark.defers_roots = defer;
 }
 
-bool mark_has_dropped_roots(void)
-{
-    return mark.markers[0].overflowed;
-}
-
 /* The bounds of all that blocks may lie in now. */
 
 static void add_range(void *unused, const char *start, const char *end, const struct slab *mapping)
@@ -125,6 +120,28 @@ static void widen_bounds(void)
 {
     widen_to_slabs();
     mark_set_bounds();
+}
+
+/* Snapshots. */
+
+void mark_begin_noting(void)
+{
+    mark.is_minor = false;
+    mark.low = UINTPTR_MAX;
+    mark.high = 0;
+    widen_to_slabs();
+    mark_make_ready();
+    mark.defers_roots = true;
+}
+
+/* What mark_skip_part has marked would be cleared. */
+bool mark_begin_noted(void)
+{
+    if (mark.markers[0].overflowed || mark.skips_small)
+        return false;
+    blocks_each_slab_by_bits(mark_clear_marks, NULL);
+    mark.defers_roots = false;
+    return true;
 }
 
 /* What is read by copy. */

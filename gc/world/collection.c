@@ -111,7 +111,8 @@ static void account(struct collection_driver *driver, const struct times *times)
     struct collection_statistics *statistics = &driver->statistics;
     statistics->collections += !driver->current.first_stop;
     statistics->stopped_threads = stopped_count();
-    count_roots(statistics, &driver->current.roots);
+    if (!driver->current.is_marked)
+        count_roots(statistics, &driver->current.roots);
     note_times(&driver->current, times);
     count_times(statistics, &driver->current);
     utilisation_add(statistics->utilisation, times->begun, times->resumed);
@@ -138,7 +139,9 @@ static bool visit_roots(struct collection_driver *driver, uintptr_t stack_pointe
     struct root_visitor visitor = {0};
     driver->collector->begin(&visitor);
     doorbell_enter_roots();
-    bool all_read = resident_open() && roots_visit(stack_pointer, &visitor, &driver->current.roots);
+    bool all_read =
+        driver->current.is_marked ||
+        (resident_open() && roots_visit(stack_pointer, &visitor, &driver->current.roots));
     doorbell_leave();
     return all_read;
 }
@@ -198,6 +201,11 @@ static bool visit_and_copy(struct collection_driver *driver, uintptr_t stack_poi
     if (all_read)
         snapshot_begin(driver->current.snapshot, mark_copy, &copy);
     times->marked = monotonic_ns();
+    while (all_read && driver->collector->again && driver->collector->again()) {
+        all_read = visit_roots(driver, stack_pointer);
+        if (all_read)
+            mark(driver);
+    }
     return all_read;
 }
 
@@ -368,6 +376,7 @@ static bool run_stop(struct collection_driver *driver, bool first_stop, struct s
     uint64_t mask = block_signals();
     driver->current.first_stop = first_stop;
     driver->current.snapshot = snapshot;
+    driver->current.roots = (struct root_result){0};
     driver->current.reclaimed = false;
     atomic_store(&driver->running, true);
     if (atomic_load(&driver->execs) == 0) {
@@ -385,6 +394,14 @@ static bool run_stop(struct collection_driver *driver, bool first_stop, struct s
 bool collection_run(struct collection_driver *driver)
 {
     return run_stop(driver, false, NULL);
+}
+
+bool collection_run_marked(struct collection_driver *driver)
+{
+    driver->current.is_marked = true;
+    bool reclaimed = run_stop(driver, false, NULL);
+    driver->current.is_marked = false;
+    return reclaimed;
 }
 
 bool collection_run_first_stop(struct collection_driver *driver)

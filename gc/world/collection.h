@@ -75,6 +75,7 @@ struct collection {
     bool reclaimed;            /* false: it was given up, and the rest means nothing */
     bool first_stop;           /* of a cycle: nothing was reclaimed, and another stop follows */
     struct snapshot *snapshot; /* that this stop makes; NULL: it marks by itself */
+    bool is_marked;            /* before this stop: it visits no roots */
     uint64_t pause_ns;         /* from the stop to the resumption */
     uint64_t cpu_ns;           /* of it, what the whole process ran */
     uint64_t stop_ns, root_ns, mark_ns, sweep_ns; /* its phases */
@@ -163,6 +164,9 @@ bool collection_run_first_stop(struct collection_driver *driver);
 /* The same, and it makes a snapshot, which was prepared. True: nothing was given up, and
  * snapshot_look tells whether there is a child. */
 bool collection_run_snapshot(struct collection_driver *driver, struct snapshot *snapshot);
+
+/* A collection whose marks were made before: `begin`, `mark` and `sweep`, without any roots. */
+bool collection_run_marked(struct collection_driver *driver);
 
 /* Calls `work` as a collection works, with all signals blocked and on a stack of the driver's, but
  * beside the program. */

@@ -32,9 +32,13 @@
 
 enum { PARENT_SIGNAL = SIGUSR1 };
 
+/* So many that failed one after the other are no accident. */
+enum { HOPELESS = 3 };
+
 static struct snapshot_statistics statistics;
-static bool
-    lacks_blocks; /* [nothing lacking]: what blocks hold the parent does not read as roots */
+static unsigned failures; /* since the last that was done */
+/* [nothing lacking]: what is in blocks the parent does not read as roots. */
+static bool lacks_blocks;
 
 const struct snapshot_statistics *snapshot_statistics(void)
 {
@@ -45,7 +49,7 @@ bool snapshot_is_possible(void)
 {
     size_t recorded;
     recorder_ranges(&recorded);
-    return recorded == 0 && !lacks_blocks && !roots_pages_fault();
+    return recorded == 0 && failures < HOPELESS && !lacks_blocks && !roots_pages_fault();
 }
 
 /* In the child. */
@@ -192,6 +196,8 @@ bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), voi
 /* [one who reaps]. Returns whether the child is gone, or somebody else's. */
 static bool reap(struct snapshot *snapshot, int options)
 {
+    if (SYSCALL_0(SYS_getpid) != parent)
+        return atomic_load(&snapshot->child) == 0; /* a vfork child: its parent will */
     int32_t child = atomic_exchange(&snapshot->child, 0);
     if (child == 0)
         return true;
@@ -264,6 +270,9 @@ static void learn(const struct snapshot_report *report)
 static void count_end(const struct snapshot_report *report, enum snapshot_state state)
 {
     statistics.ended[state == SNAPSHOT_RUNS ? SNAPSHOT_DIED : state]++;
+    if (state == SNAPSHOT_RUNS) /* it was ended */
+        return;
+    failures = state == SNAPSHOT_DONE ? 0 : failures + 1;
     if (state != SNAPSHOT_DONE)
         return;
     statistics.ns += report->ended_ns - report->begun_ns;

@@ -49,6 +49,7 @@ def lacking(documents: str, names: Iterator[str]) -> list[str]:
         ("run", "-a", "cartesian", "--stats=FILE", "--", *WORK),
         ("run", "-a", "gc", "--stats=FILE", "--", *WORK),
         ("run", "-a", GENERATIONS, "--stats=FILE", "--", *WORK),
+        ("run", "-a", GENERATIONS.replace("=on,v", "=fork,v"), "--stats=FILE", "--", *WORK),
         ("run", "-a", "gc:free=quarantine,every=20", "--stats=FILE", "--", *WORK),
         ("run", "-a", "glibc", "--latency=FILE", "--", *WORK),
         ("run", "-a", "gc", "--latency=FILE", "--", *WORK),

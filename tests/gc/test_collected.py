@@ -36,6 +36,12 @@ COLLECTORS = [
     Under(
         "cycles-every", LIBRARY, "gc:free=ignore,generations=2,concurrent=on,verify=on,every=1000"
     ),
+    Under(
+        "cycles-forked",
+        LIBRARY,
+        "gc:free=ignore,generations=2,concurrent=fork,verify=on,every=1000",
+    ),
+    Under("forked", LIBRARY, "gc:free=ignore,concurrent=fork,verify=on,every=1000"),
     Under("cycles-honour", LIBRARY, "gc:generations=2,concurrent=on,verify=on,every=1000"),
     Under(
         "cycles-markers",
@@ -167,9 +173,17 @@ def test_the_first_cycle_too_leaves_little_to_its_last_stop(tmp_path: Path) -> N
     assert counted["gc_cycles"]["rescanned_bytes"] < counted["gc"]["marked_bytes"] / 20
 
 
-@pytest.mark.parametrize("options", ["concurrent=on", "generations=2,policy=boehm,concurrent=on"])
-def test_cycles_without_what_they_stand_on_are_refused(options: str) -> None:
-    result = Under("refused", LIBRARY, f"gc:free=ignore,{options}").run(["/bin/true"])
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ("free=ignore,concurrent=on", "concurrent=on needs generations=2"),
+        ("free=ignore,generations=2,policy=boehm,concurrent=on", "concurrent=on needs"),
+        ("free=ignore,policy=boehm,concurrent=fork", "concurrent=fork needs policy=auto"),
+        ("generations=2,concurrent=fork", "concurrent=fork needs free=ignore"),
+    ],
+)
+def test_cycles_without_what_they_stand_on_are_refused(options: str, said: str) -> None:
+    result = Under("refused", LIBRARY, f"gc:{options}").run(["/bin/true"])
     assert result.returncode == 2
-    assert "concurrent=on needs generations=2" in result.stderr
+    assert said in result.stderr
     assert result.stderr.count("\n") == 1

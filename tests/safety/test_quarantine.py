@@ -145,7 +145,7 @@ def test_statistics_tell_what_is_held(tmp_path: Path) -> None:
     assert 10 <= collections < counts["retired_bytes"] / 1_000_000
 
 
-@pytest.mark.parametrize("option", ["generations=2", "concurrent=on"])
+@pytest.mark.parametrize("option", ["generations=2", "concurrent=on", "concurrent=fork"])
 def test_what_has_no_quarantine_is_refused(option: str) -> None:
     result = Under("refused", LIBRARY, f"gc:free=quarantine,{option}").run(["/bin/true"])
     assert "free=quarantine has full collections in a stopped world only" in result.stderr

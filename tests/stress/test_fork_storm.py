@@ -15,6 +15,7 @@ SPECS = (
     "gc:classic,pointers=interior",
     "gc:free=ignore,generations=2,concurrent=on,verify=on",
     "gc:free=ignore,generations=2,concurrent=on,dirty=none",
+    "gc:free=ignore,generations=2,concurrent=fork,verify=on",
     "gc:free=quarantine",
 )
 UNDER += [Under(spec, LIBRARY, spec) for spec in SPECS]

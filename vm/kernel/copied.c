@@ -69,7 +69,8 @@ static void take_line(struct comparison *comparison, const char *line, const cha
         advance(comparison, comparison->own.start, true);
     } else if (length >= sizeof FLAGS - 1 && memcmp(line, FLAGS, sizeof FLAGS - 1) == 0) {
         comparison->has_flags = true;
-        advance(comparison, comparison->own.end, has_flag(line, end, "wf"));
+        bool is_taken = has_flag(line, end, "wf") || has_flag(line, end, "ht");
+        advance(comparison, comparison->own.end, is_taken);
     }
 }
 

@@ -5,10 +5,12 @@
  *     the parent has said                     the child has
  *     MADV_DONTFORK                           no such mapping
  *     MADV_WIPEONFORK, or MAP_DROPPABLE       the mapping, empty
+ *     MAP_HUGETLB                             the mapping, until the parent writes a page for whose
+ *                                             copy there is no huge page: the child loses it then
  *
  * So the child compares its own mappings with those that the parent has read, and looks at the
- * flags that the kernel tells of each (smaps): "wf" is inherited. Shared mappings are not looked
- * at: what is in them the child has as long as they are mapped.
+ * flags that the kernel tells of each (smaps): "wf", which is inherited, and "ht". Shared mappings
+ * are not looked at: what is in them the child has as long as they are mapped.
  */
 #ifndef ALLOTROPE_VM_KERNEL_COPIED_H
 #define ALLOTROPE_VM_KERNEL_COPIED_H

@@ -107,6 +107,12 @@ MINORS = [  # each minor collection is checked by a full one, and malloc_trim ha
         "gc:free=ignore,leaks=collect,generations=2,concurrent=on,verify=on,every=40",
     ),
     Under(
+        "cycles-forked",
+        LIBRARY,
+        "gc:free=ignore,leaks=collect,generations=2,concurrent=fork,verify=on,every=200",
+    ),
+    Under("forked", LIBRARY, "gc:free=ignore,leaks=collect,concurrent=fork,verify=on,every=200"),
+    Under(
         "cycles-honour",
         LIBRARY,
         "gc:free=honour,leaks=collect,generations=2,concurrent=on,verify=on",
