@@ -11,7 +11,8 @@
  * malloc takes the first of the local free list, then the lowest free block of the word, then the
  * slow path (slow.c) finds another word. free puts the block into the local free list; when that
  * has no room the block's free bit is set (slabs.c). Only the owning thread uses a bin; in a
- * stopped world the collector walks the local free lists ([whole list], heap.h).
+ * stopped world the collector walks the local free lists ([whole list], heap.h), and in quarantine
+ * looks at the word: where free_word is set, `current` is its slab ([looked at before use]).
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_BIN_H
 #define ALLOTROPE_ALLOC_BLOCKS_BIN_H
@@ -94,6 +95,8 @@ static inline bool find_word(struct bin *bin, size_t first)
     size_t words = slab_words(bin->current);
     for (size_t i = first; i < words; i++)
         if (bin->current->words[i].free) {
+            if (quarantine_on)
+                quarantine_look_before_use(bin->current, i);
             point_at_word(bin, i);
             if (quarantine_on)
                 quarantine_look_before_use(bin->current, i);
@@ -105,8 +108,9 @@ static inline bool find_word(struct bin *bin, size_t first)
 /* The slab that was current is then on no list. */
 static inline void leave_current(struct bin *bin)
 {
-    bin->current = NULL;
     bin->free_word = NULL;
+    atomic_signal_fence(memory_order_seq_cst);
+    bin->current = NULL;
 }
 
 #endif

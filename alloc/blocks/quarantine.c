@@ -34,7 +34,6 @@ enum { COUNTED_BYTES = 64 << 10 };
 enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
 
 bool quarantine_on;
-void (*quarantine_found_written)(void);
 
 static struct {
     _Atomic size_t retired_bytes;
@@ -44,9 +43,7 @@ static struct {
     /* The rest is guarded by the heap's lock. */
     bool has_ages;   /* the age bits tell of the last time */
     bool freed_some; /* this time */
-    struct quarantine_written written[MOST_WRITTEN];
-    size_t noted;
-    _Atomic uint64_t written_blocks, aged_blocks;
+    _Atomic uint64_t aged_blocks;
 } quarantine;
 
 size_t quarantine_retired_bytes(void)
@@ -59,15 +56,15 @@ uint64_t quarantine_releases(void)
     return atomic_load_explicit(&quarantine.releases, memory_order_relaxed);
 }
 
+uint64_t *quarantine_place_in_log(void)
+{
+    return thread_heap->alive ? &thread_heap->place_in_log : NULL;
+}
+
 /* Before the blocks. */
 static void count_release(void)
 {
     atomic_fetch_add_explicit(&quarantine.releases, 1, memory_order_relaxed);
-}
-
-uint64_t quarantine_written_blocks(void)
-{
-    return atomic_load_explicit(&quarantine.written_blocks, memory_order_relaxed);
 }
 
 uint64_t quarantine_aged_blocks(void)
@@ -107,10 +104,6 @@ static inline bool set_retired(struct slab *slab, size_t index)
 {
     return !slab_test_and_set_retired(word_of(slab, index), slab_bit(index), single_threaded());
 }
-
-typedef uint64_t fill_words __attribute__((vector_size(16), may_alias));
-
-static const uint64_t FILL_WORD = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
 
 /* A small block's size is a multiple of 16. */
 static inline void fill(char *block, size_t bytes)
@@ -219,159 +212,6 @@ void *quarantine_resize(void *block, size_t size, bool *twice)
     memcpy(moved, block, usable < size ? usable : size);
     *twice = !retire(slab, index, block);
     return moved;
-}
-
-/* Whether the fill of 64 bytes is whole. */
-static inline bool is_filled(const char *bytes)
-{
-    const fill_words *at = (const void *)bytes, fill = (fill_words){0} + FILL_WORD;
-    fill_words changed = (at[0] ^ fill) | (at[1] ^ fill) | (at[2] ^ fill) | (at[3] ^ fill);
-    return (changed[0] | changed[1]) == 0;
-}
-
-/* Where the fill of a small block has changed; its size: nowhere. */
-static size_t find_written(const char *block, size_t bytes)
-{
-    enum { FILLED_AT_ONCE = 4 * sizeof(fill_words) };
-    size_t at = 0;
-    while (at + FILLED_AT_ONCE <= bytes && is_filled(block + at))
-        at += FILLED_AT_ONCE;
-    while (at < bytes && *(const uint64_t *)(const void *)(block + at) == FILL_WORD)
-        at += sizeof FILL_WORD;
-    while (at < bytes && block[at] == (char)QUARANTINE_FILL)
-        at++;
-    return at;
-}
-
-/* Those of the blocks whose fill has changed. */
-static uint64_t find_changed(const struct slab *slab, size_t word, uint64_t blocks)
-{
-    uint64_t changed = 0;
-    for (; blocks; blocks &= blocks - 1) {
-        size_t index = word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks);
-        if (find_written(slab_block(slab, index), slab->block_bytes) != slab->block_bytes)
-            changed |= slab_bit(index);
-    }
-    return changed;
-}
-
-/* With the lock. */
-static __attribute__((noinline, cold)) void note_written(const struct slab *slab, size_t word,
-                                                         uint64_t blocks)
-{
-    for (; blocks; blocks &= blocks - 1) {
-        const char *block =
-            slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks));
-        size_t offset = find_written(block, slab->block_bytes);
-        atomic_fetch_add_explicit(&quarantine.written_blocks, 1, memory_order_relaxed);
-        if (quarantine.noted < MOST_WRITTEN)
-            quarantine.written[quarantine.noted] =
-                (struct quarantine_written){block, slab->block_bytes, offset};
-        quarantine.noted++;
-    }
-}
-
-void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks)
-{
-    uint64_t changed = slab_is_large(slab) ? 0 : find_changed(slab, word, blocks);
-    if (changed)
-        note_written(slab, word, changed);
-}
-
-/* Released, and not looked at. The free bits are read last: see look_at_released. */
-static uint64_t released_blocks(const struct slab_word *word)
-{
-    uint64_t retired = __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE);
-    return retired & __atomic_load_n(&word->free, __ATOMIC_ACQUIRE);
-}
-
-/* [looked at before use]. The bits are cleared first: what a collection releases in between it
- * looks at itself. */
-void quarantine_look_before_use(struct slab *slab, size_t word)
-{
-    uint64_t released = released_blocks(&slab->words[word]);
-    if (!released)
-        return;
-    slab_clear_retired(&slab->words[word], released);
-    uint64_t changed = find_changed(slab, word, released);
-    if (__builtin_expect(!changed, 1))
-        return;
-    lock_acquire(&blocks_heap.lock);
-    note_written(slab, word, changed);
-    lock_release(&blocks_heap.lock);
-    if (quarantine_found_written)
-        quarantine_found_written();
-}
-
-static void look_and_clear(struct slab *slab, size_t word)
-{
-    uint64_t released = released_blocks(&slab->words[word]);
-    if (!released)
-        return;
-    quarantine_look(slab, word, released);
-    slab_clear_retired(&slab->words[word], released);
-}
-
-void quarantine_look_before_drop(struct slab *slab)
-{
-    for (size_t i = 0, words = slab_words(slab); i < words; i++)
-        look_and_clear(slab, i);
-}
-
-static void look_at_bins(const struct thread_heap *heap)
-{
-    for (size_t i = 0; i < SIZE_CLASSES; i++)
-        if (heap->bins[i].free_word)
-            look_and_clear(heap->bins[i].current, current_word(&heap->bins[i]));
-}
-
-/* A thread heap without a thread has no current slab. */
-void quarantine_look_at_current(void)
-{
-    struct segment segment;
-    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
-            if (((struct thread_heap *)record)->alive)
-                look_at_bins((struct thread_heap *)record);
-}
-
-/* Only a collection sets the free bit of a block that the program had, and there is none while the
- * lock is held. So a block that is free when it has been read was not handed out before. */
-static void look_at_released(void *unused, struct slab *slab)
-{
-    (void)unused;
-    for (size_t i = 0, words = slab_is_large(slab) ? 0 : slab_words(slab); i < words; i++) {
-        uint64_t changed = find_changed(slab, i, released_blocks(&slab->words[i]));
-        atomic_thread_fence(memory_order_acquire);
-        changed &= released_blocks(&slab->words[i]);
-        if (changed)
-            note_written(slab, i, changed);
-    }
-}
-
-bool quarantine_look_at_released(void)
-{
-    if (lock_is_own(&blocks_heap.lock))
-        return false;
-    if (!lock_enter(&blocks_heap.lock)) {
-        frozen_end();
-        return false;
-    }
-    blocks_each_slab(look_at_released, NULL);
-    lock_release(&blocks_heap.lock);
-    return true;
-}
-
-size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
-{
-    lock_acquire(&blocks_heap.lock);
-    size_t count = quarantine.noted;
-    size_t known = count < MOST_WRITTEN ? count : MOST_WRITTEN;
-    memcpy(written, quarantine.written, known * sizeof *written);
-    quarantine.noted = 0;
-    lock_release(&blocks_heap.lock);
-    return count;
 }
 
 /* [retired until free]: a large block, which nobody else can free while the lock is held, is free

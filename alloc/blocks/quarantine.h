@@ -45,8 +45,11 @@
  *                       Who frees asks the retired bit first, and then whether the block is live.
  * [looked at before use]  A released small block has both its free and its retired bit until
  *                       somebody has looked at its fill. Nobody hands it out before:
- *                         a thread      points its bin at a word, clears these retired bits, looks
- *                                       at the blocks, and then takes one (find_word, bin.h)
+ *                         a thread      clears these retired bits of a word, looks at the blocks,
+ *                                       and points its bin at the word. What a collection has
+ *                                       released in between it looks at then, before it takes one
+ *                                       (find_word, bin.h). A handler's malloc takes blocks that
+ *                                       were looked at, unless it comes into that second look
  *                         a collection  releases blocks of words that bins point at. It looks at
  *                                       those itself, while the world is stopped
  *                         a slab that is given up is looked at first, with the heap's lock
@@ -65,10 +68,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct slab;
-
-/* What a freed block holds. Eight of it are no address. */
-enum { QUARANTINE_FILL = 0xDF };
+#include "alloc/blocks/fill.h"
 
 /* Needs SLAB_OLD_ROWS, and no generations. */
 extern bool quarantine_on __attribute__((visibility("hidden")));
@@ -88,39 +88,8 @@ size_t quarantine_retired_bytes(void);
  * after the number has grown. Any thread. */
 uint64_t quarantine_releases(void);
 
-/* Looks at the fill of retired blocks of a word of a slab, which are about to be handed out. Needs
- * blocks_lock; threads may run. */
-void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks);
-
-/* The same of the released blocks of a word that the calling thread's bin points at, before it
- * takes one. The heap's lock is not held. What is found is told at once. */
-void quarantine_look_before_use(struct slab *slab, size_t word);
-
-/* The same of all released blocks of a slab. The heap's lock is held, and nobody takes blocks of
- * the slab: it is given up. */
-void quarantine_look_before_drop(struct slab *slab);
-
-/* The same of the words that bins point at. The world is stopped. */
-void quarantine_look_at_current(void);
-
-/* Looks at all released blocks, and leaves them as they are. At exit, which a handler may call that
- * has interrupted malloc. False: the heap's lock is not to be had. */
-bool quarantine_look_at_released(void);
-
-/* Called, with no lock held, when a thread has found a written block. */
-extern void (*quarantine_found_written)(void) __attribute__((visibility("hidden")));
-
-/* A block that was written to after its free, `offset` bytes from its start. */
-struct quarantine_written {
-    const void *block;
-    size_t bytes, offset;
-};
-enum { MOST_WRITTEN = 16 };
-
-/* Takes what was found since the last call. Returns how many blocks that were: of more than
- * MOST_WRITTEN the first MOST_WRITTEN are told. */
-size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN]);
-uint64_t quarantine_written_blocks(void);
+/* The calling thread's word for a log of its frees. NULL: it has none. */
+uint64_t *quarantine_place_in_log(void);
 
 /* From now on blocks age, until a collection succeeds. Frees look whether it is time. Any thread.
  */

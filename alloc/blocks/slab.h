@@ -300,6 +300,12 @@ static inline void slab_clear_retired(struct slab_word *word, uint64_t blocks)
         __atomic_fetch_and(&word->retired, ~blocks, __ATOMIC_RELEASE);
 }
 
+/* Returns those whose bits were set until now: of two that clear them, each has its own. */
+static inline uint64_t slab_take_retired(struct slab_word *word, uint64_t blocks)
+{
+    return blocks & __atomic_fetch_and(&word->retired, ~blocks, __ATOMIC_ACQ_REL);
+}
+
 /* For processors without an instruction for it, where the compiler's own is a call. */
 static inline uint32_t count_bits(uint64_t bits)
 {

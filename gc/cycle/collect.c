@@ -767,12 +767,11 @@ enum leaks_found collect_leaks_begun(void)
         return LEAKS_LATER;
     enum snapshot_state found =
         snapshot_look(&state.leak_search, state.looks++ % KERNEL_LOOKS == 0);
-    if (found != SNAPSHOT_RUNS)
+    bool goes_on = found == SNAPSHOT_RUNS || !snapshot_is_reaped(&state.leak_search);
+    if (!goes_on)
         snapshot_end(&state.leak_search);
     lock_release(&state.lock);
-    return found == SNAPSHOT_RUNS   ? LEAKS_LATER
-           : found == SNAPSHOT_DONE ? LEAKS_FOUND
-                                    : LEAKS_UNKNOWN;
+    return goes_on ? LEAKS_LATER : found == SNAPSHOT_DONE ? LEAKS_FOUND : LEAKS_UNKNOWN;
 }
 
 bool collect_forks(void)
@@ -787,10 +786,13 @@ bool collect_cycle_runs(void)
 
 static void slice(size_t work)
 {
-    if (concurrent_awaits_copy())
-        take_copy(concurrent_is_overdue());
-    else
+    if (!concurrent_awaits_copy()) {
         concurrent_slice(work);
+        return;
+    }
+    uint64_t begun_ns = monotonic_ns();
+    take_copy(concurrent_is_overdue());
+    concurrent_looked_at_copy(monotonic_ns() - begun_ns);
 }
 
 void collect_slice(size_t work)

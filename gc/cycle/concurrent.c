@@ -295,6 +295,15 @@ static void work_on_marks(size_t work, bool may_read)
     mark_end_slice();
 }
 
+static void count_slice(uint64_t ns)
+{
+    cycle.slices_ns += ns;
+    cycle.statistics.slices++;
+    cycle.statistics.slice_ns += ns;
+    if (ns > cycle.statistics.longest_slice_ns)
+        cycle.statistics.longest_slice_ns = ns;
+}
+
 /* Where a touch of the program's pages may wait for the program, their blocks are left to the
  * stopped world. */
 void concurrent_slice(size_t work)
@@ -311,12 +320,13 @@ void concurrent_slice(size_t work)
         work_on_marks(work, may_read);
     else if (cycle.phase == PROTECTING && !walk_some(work, false))
         set_phase(PROTECTED);
-    uint64_t ns = monotonic_ns() - begun_ns;
-    cycle.slices_ns += ns;
-    cycle.statistics.slices++;
-    cycle.statistics.slice_ns += ns;
-    if (ns > cycle.statistics.longest_slice_ns)
-        cycle.statistics.longest_slice_ns = ns;
+    count_slice(monotonic_ns() - begun_ns);
+}
+
+void concurrent_looked_at_copy(uint64_t ns)
+{
+    atomic_store_explicit(&cycle.sliced_at, blocks_taken_bytes(), memory_order_relaxed);
+    count_slice(ns);
 }
 
 /* The last stop. */

@@ -109,6 +109,8 @@ bool concurrent_has_marks(void);
 bool concurrent_is_due(void);
 /* A slice. `work`: of so many bytes, 0: what is due. All signals are blocked. */
 void concurrent_slice(size_t work);
+/* Instead of a slice: it was looked whether the snapshot is done, perhaps waited for it. */
+void concurrent_looked_at_copy(uint64_t ns);
 /* Nothing is left but a stop, or the program has taken too much to wait for longer. */
 bool concurrent_is_to_stop(void);
 

@@ -3,8 +3,8 @@
  * free_log.c: see free_log.h.
  *
  * A signal handler may free too, between any two instructions of a note. It fills another place,
- * or the same place before the thread does. Whatever the two leave in own.last is a place of the
- * ring.
+ * or the same place before the thread does. A note reads and writes the thread's word once, so
+ * whatever the two leave there is a place of the ring.
  */
 #include "gc/cycle/free_log.h"
 
@@ -25,12 +25,6 @@ static struct {
     _Atomic size_t taken; /* chunks, ever */
 } frees;
 
-/* The place that the thread has filled last. Before its first free: none, so a chunk is due. */
-static __thread struct {
-    size_t last;
-    uint64_t releases; /* when the chunk was taken */
-} own __attribute__((tls_model("initial-exec"))) = {.last = FREE_LOG_CHUNK - 1};
-
 bool free_log_init(void)
 {
     frees.places = private_memory_map(FREE_LOG_PLACES * sizeof *frees.places);
@@ -43,30 +37,36 @@ static struct place *chunk_at(size_t number)
 }
 
 /* Its places are emptied: they hold the oldest frees, which must not be taken for the latest.
- * Returns the first. */
-static __attribute__((noinline)) size_t take_chunk(uint64_t releases)
+ * Returns the number of the first. */
+static __attribute__((noinline)) uint32_t take_chunk(void)
 {
     size_t number = atomic_fetch_add_explicit(&frees.taken, 1, memory_order_relaxed);
     struct place *chunk = chunk_at(number);
     for (size_t i = 0; i < FREE_LOG_CHUNK; i++)
         atomic_store_explicit(&chunk[i].block, 0, memory_order_relaxed);
-    own.releases = releases;
-    return (size_t)(chunk - frees.places);
+    return (uint32_t)(chunk - frees.places);
 }
 
 /* In a process of one thread all frees are in one order anyway. */
-static inline bool needs_chunk(uint64_t releases)
+static inline bool needs_chunk(uint32_t next, uint32_t taken_at, uint32_t releases)
 {
-    return own.last % FREE_LOG_CHUNK == FREE_LOG_CHUNK - 1 ||
-           (own.releases != releases && !single_threaded());
+    return next % FREE_LOG_CHUNK == 0 || (taken_at != releases && !single_threaded());
 }
 
-void free_log_note(const void *block, const void *site, uint64_t releases)
+/* *own: in the lower half the place to fill next, a multiple of the chunk's length if a chunk is
+ * due; in the upper half the releases when the chunk was taken. */
+void free_log_note(uint64_t *own, const void *block, const void *site, uint64_t releases)
 {
-    if (!frees.places)
+    if (!frees.places || !own)
         return;
-    own.last = __builtin_expect(needs_chunk(releases), 0) ? take_chunk(releases) : own.last + 1;
-    struct place *place = &frees.places[own.last];
+    uint64_t word = __atomic_load_n(own, __ATOMIC_RELAXED);
+    uint32_t next = (uint32_t)word, taken_at = (uint32_t)(word >> 32);
+    if (__builtin_expect(needs_chunk(next, taken_at, (uint32_t)releases), 0)) {
+        next = take_chunk();
+        taken_at = (uint32_t)releases;
+    }
+    __atomic_store_n(own, (uint64_t)taken_at << 32 | (next + 1), __ATOMIC_RELAXED);
+    struct place *place = &frees.places[next];
     atomic_store_explicit(&place->site, (uintptr_t)site, memory_order_relaxed);
     atomic_store_explicit(&place->block, (uintptr_t)block, memory_order_release);
 }

@@ -27,15 +27,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of one thread the last FREE_LOG_PLACES - FREE_LOG_CHUNK frees are known, at least. */
+/* In a process of one thread the last FREE_LOG_PLACES - FREE_LOG_CHUNK frees are known, at least.
+ * Where there are more a thread takes a chunk after each release, and may leave most of it empty.
+ */
 enum { FREE_LOG_CHUNK = 64, FREE_LOG_PLACES = 1 << 14 };
 
 /* Called once. False: no memory; nothing is known then. */
 bool free_log_init(void);
 
 /* site: the return address of the free of a block, by this thread. releases: how often blocks have
- * been released; it only grows. */
-void free_log_note(const void *block, const void *site, uint64_t releases);
+ * been released; it only grows. own: the thread's word, 0 at first; NULL: nothing is noted. */
+void free_log_note(uint64_t *own, const void *block, const void *site, uint64_t releases);
 
 /* Where the block was freed the last time. 0: not known. */
 uintptr_t free_log_site(const void *block);

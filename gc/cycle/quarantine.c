@@ -3,8 +3,8 @@
  * quarantine.c: see quarantine.h.
  *
  * A second free ends the process: who frees twice has lost count of who owns what. A write after a
- * free is reported, and the process goes on: the block was nobody's. The write is found when the
- * block is released, which may be long after it. The sites of the last frees are in a log
+ * free is reported, and the process goes on: the block was nobody's. The write is found
+ * before the memory is used again, which may be long after it. The sites of the last frees are in a log
  * (free_log.h), so that of an earlier one is unknown. free notes the site after the block is
  * retired, so when the block is released at once the site may be noted too late for a report, or
  * behind that of the next free.
@@ -77,7 +77,7 @@ void quarantine_free(void *block, const void *site)
 {
     if (!quarantine_block(block, "free"))
         freed_twice("free", block, site);
-    free_log_note(block, site, quarantine_releases());
+    free_log_note(quarantine_place_in_log(), block, site, quarantine_releases());
 }
 
 void *quarantine_realloc(void *block, size_t size, const void *site)
@@ -87,7 +87,7 @@ void *quarantine_realloc(void *block, size_t size, const void *site)
     if (twice)
         freed_twice("realloc", block, site);
     if (resized != block)
-        free_log_note(block, site, quarantine_releases());
+        free_log_note(quarantine_place_in_log(), block, site, quarantine_releases());
     return resized;
 }
 

@@ -167,7 +167,7 @@ bool snapshot_prepare(struct snapshot *snapshot, size_t result_bytes)
 
 static long make_child(void)
 {
-    if (!process_children_stay())
+    if (roots_pages_fault() || !process_children_stay())
         return -1;
     return SYSCALL_5(SYS_clone, CLONE_FILES | CLONE_UNTRACED, 0, 0, 0, 0);
 }
@@ -267,10 +267,11 @@ static void learn(const struct snapshot_report *report)
                              report->missing_end - report->missing_start);
 }
 
-static void count_end(const struct snapshot_report *report, enum snapshot_state state)
+/* died: by itself. */
+static void count_end(const struct snapshot_report *report, enum snapshot_state state, bool died)
 {
     statistics.ended[state == SNAPSHOT_RUNS ? SNAPSHOT_DIED : state]++;
-    if (state == SNAPSHOT_RUNS) /* it was ended */
+    if (state == SNAPSHOT_RUNS && !died)
         return;
     failures = state == SNAPSHOT_DONE ? 0 : failures + 1;
     if (state != SNAPSHOT_DONE)
@@ -280,11 +281,17 @@ static void count_end(const struct snapshot_report *report, enum snapshot_state 
 }
 
 /* Not waited for here: to give a large memory back takes the child milliseconds. */
+bool snapshot_is_reaped(struct snapshot *snapshot)
+{
+    return reap(snapshot, WNOHANG);
+}
+
 void snapshot_end(struct snapshot *snapshot)
 {
     if (!snapshot->report)
         return;
     enum snapshot_state state = state_of(snapshot);
+    bool died = state == SNAPSHOT_RUNS && atomic_load(&snapshot->child) == 0;
     if (state == SNAPSHOT_RUNS)
         kill_child(snapshot, WNOHANG);
     else
@@ -292,7 +299,7 @@ void snapshot_end(struct snapshot *snapshot)
     if (state == SNAPSHOT_LACKING)
         learn(snapshot->report);
     if (state != SNAPSHOT_NONE)
-        count_end(snapshot->report, state);
+        count_end(snapshot->report, state, died);
     unmap(snapshot);
 }
 

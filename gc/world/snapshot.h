@@ -93,6 +93,9 @@ bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), voi
 /* How the snapshot stands. ask_kernel: also whether the child is there still. */
 enum snapshot_state snapshot_look(struct snapshot *snapshot, bool ask_kernel);
 
+/* Whether no zombie is left of a child that has come to its end. */
+bool snapshot_is_reaped(struct snapshot *snapshot);
+
 /* Ends it, whether it is done or not, and counts it. The result is gone after it. */
 void snapshot_end(struct snapshot *snapshot);
 

@@ -10,6 +10,7 @@
 
 #include "vm/message.h"
 #include "vm/private_memory.h"
+#include "vm/syscall.h"
 
 enum { MOST_TOLD = 20, MOST_FRAMES_TOLD = 4 };
 
@@ -28,6 +29,7 @@ struct search {
     struct found *found; /* NULL: there is no search */
     size_t count, bytes; /* of tallies; of the mapping */
     uint64_t asked;      /* which request it answers */
+    long process;        /* that searches */
 };
 
 static struct search begun; /* in a child */
@@ -42,6 +44,7 @@ static bool begin_search(struct search *search, const struct site_table *table)
            bytes = sizeof(struct found) + count * sizeof(struct leak_tally);
     *search = (struct search){.table = table, .count = count, .bytes = bytes};
     search->asked = atomic_load(&leak_report.asked);
+    search->process = SYSCALL_0(SYS_getpid);
     search->found = private_memory_map_shared(bytes);
     return search->found != NULL;
 }
@@ -122,6 +125,11 @@ bool leaks_find(const struct site_table *table, const struct allocator *allocato
 static enum leaks_found go_on(const struct site_table *table, const struct allocator *allocator,
                               bool may_wait)
 {
+    if (begun.found && begun.process != SYSCALL_0(SYS_getpid)) {
+        drop(&begun);
+        atomic_store(&leak_report.answered, leak_report.asked); /* nobody asks a child of a fork */
+        return LEAKS_LATER;
+    }
     if (begun.found)
         return allocator->leaks_begun();
     if (!begin_search(&begun, table))

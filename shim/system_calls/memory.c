@@ -25,8 +25,10 @@ void tell_pages_may_fault(void)
 
 static void tell_of_children(const void *start, size_t bytes, int advice)
 {
+    if (advice != MADV_DONTFORK && advice != MADV_WIPEONFORK)
+        return;
     const struct allocator *allocator = route_resolve()->allocator;
-    if ((advice == MADV_DONTFORK || advice == MADV_WIPEONFORK) && allocator->not_copied)
+    if (allocator->not_copied)
         allocator->not_copied(start, bytes);
 }
 

@@ -9,6 +9,8 @@
 /* Included, not linked: its state is made anew for each test. */
 #include "gc/cycle/free_log.c"
 
+static __thread uint64_t own;
+
 /* Of a block's address only the number counts, and of a site. */
 static const void *at(uintptr_t number)
 {
@@ -17,7 +19,7 @@ static const void *at(uintptr_t number)
 
 static void note(uintptr_t block, uintptr_t site, uint64_t releases)
 {
-    free_log_note(at(block), at(site), releases);
+    free_log_note(&own, at(block), at(site), releases);
 }
 
 static uintptr_t site_of(uintptr_t block)
@@ -29,8 +31,7 @@ static int start(void **state)
 {
     (void)state;
     frees.taken = 0;
-    own.last = FREE_LOG_CHUNK - 1;
-    own.releases = 0;
+    own = 0;
     return free_log_init() ? 0 : -1;
 }
 
