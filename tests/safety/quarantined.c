@@ -399,6 +399,54 @@ static void test_pinned(void)
     require_released(places + 1, LOST - 1);
 }
 
+/* A thread that has given its heap up allocates from the common one: its bins too are looked at
+ * when a collection has released blocks. Each free is a right one. */
+static pthread_key_t late_key;
+
+static void allocate_late(void *unused)
+{
+    enum { ROUNDS = 200, COUNT = 300 };
+    static void *blocks[COUNT];
+    (void)unused;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < COUNT; i++)
+            require((blocks[i] = malloc(TRAP_BYTES)) != NULL);
+        for (int i = 0; i < COUNT; i++) {
+            free(blocks[i]);
+            blocks[i] = NULL;
+        }
+        clean_stack();
+        if (round % 10 == 0)
+            malloc_trim(0);
+    }
+}
+
+static void *set_late_key(void *unused)
+{
+    free(malloc(TRAP_BYTES));
+    pthread_setspecific(late_key, &late_key);
+    return unused;
+}
+
+static void *free_one(void *unused)
+{
+    free(malloc(TRAP_BYTES));
+    return unused;
+}
+
+/* The library's key is there when the first thread has begun; destructors run in that order. */
+static void test_after_exit(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, free_one, NULL) == 0);
+    pthread_join(thread, NULL);
+    require(pthread_key_create(&late_key, allocate_late) == 0);
+    for (int i = 0; i < 3; i++) {
+        require(pthread_create(&thread, NULL, set_late_key, NULL) == 0);
+        pthread_join(thread, NULL);
+    }
+}
+
 /* Misuse: standard error tells. */
 
 static void write_to_freed(int count)
@@ -712,6 +760,7 @@ static const struct {
     {"large", test_large},
     {"pinned", test_pinned},
     {"bounded", test_bounded},
+    {"after-exit", test_after_exit},
     {"written", test_written},
     {"written-16", test_written_16},
     {"written-reused", test_written_reused},

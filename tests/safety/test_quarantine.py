@@ -30,7 +30,7 @@ WITHOUT_COLLECTIONS = ("sandbox", "stop-fails", "forked-by-number", "no-memory")
 KEPT_AND_RELEASED = (
     *("global", "stack", "inside", "heap", "thread-local", "register", "thread-stack"),
     *("freed-elsewhere", "released", "ring", "hidden", "resized", "fork", "fork-of-threads"),
-    *("large", "pinned", "bounded", "neighbours"),
+    *("large", "pinned", "bounded", "after-exit", "neighbours"),
 )
 TWICE = {
     "freed-twice": "free",
