@@ -53,20 +53,29 @@ static inline bool needs_chunk(uint32_t next, uint32_t taken_at, uint32_t releas
     return next % FREE_LOG_CHUNK == 0 || (taken_at != releases && !single_threaded());
 }
 
-/* *own: in the lower half the place to fill next, a multiple of the chunk's length if a chunk is
- * due; in the upper half the releases when the chunk was taken. */
+/* In the lower half the place to fill next, a multiple of the chunk's length if a chunk is due; in
+ * the upper half the releases when the chunk was taken. */
+static uint64_t common; /* of the threads that have no word of their own: exchanged, not stored */
+
 void free_log_note(uint64_t *own, const void *block, const void *site, uint64_t releases)
 {
-    if (!frees.places || !own)
+    uint64_t before = __atomic_load_n(own ? own : &common, __ATOMIC_RELAXED), after;
+    uint32_t number;
+    if (!frees.places)
         return;
-    uint64_t word = __atomic_load_n(own, __ATOMIC_RELAXED);
-    uint32_t next = (uint32_t)word, taken_at = (uint32_t)(word >> 32);
-    if (__builtin_expect(needs_chunk(next, taken_at, (uint32_t)releases), 0)) {
-        next = take_chunk();
-        taken_at = (uint32_t)releases;
-    }
-    __atomic_store_n(own, (uint64_t)taken_at << 32 | (next + 1), __ATOMIC_RELAXED);
-    struct place *place = &frees.places[next];
+    do {
+        uint32_t taken_at = (uint32_t)(before >> 32);
+        number = (uint32_t)before;
+        if (__builtin_expect(needs_chunk(number, taken_at, (uint32_t)releases), 0)) {
+            number = take_chunk();
+            taken_at = (uint32_t)releases;
+        }
+        after = (uint64_t)taken_at << 32 | (number + 1);
+    } while (!own && !__atomic_compare_exchange_n(&common, &before, after, false, __ATOMIC_RELAXED,
+                                                  __ATOMIC_RELAXED));
+    if (own)
+        __atomic_store_n(own, after, __ATOMIC_RELAXED);
+    struct place *place = &frees.places[number];
     atomic_store_explicit(&place->site, (uintptr_t)site, memory_order_relaxed);
     atomic_store_explicit(&place->block, (uintptr_t)block, memory_order_release);
 }

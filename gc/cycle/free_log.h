@@ -36,7 +36,9 @@ enum { FREE_LOG_CHUNK = 64, FREE_LOG_PLACES = 1 << 14 };
 bool free_log_init(void);
 
 /* site: the return address of the free of a block, by this thread. releases: how often blocks have
- * been released; it only grows. own: the thread's word, 0 at first; NULL: nothing is noted. */
+ * been released; it only grows. own: the thread's word, 0 at first; NULL: it has none, and shares
+ * one.
+ */
 void free_log_note(uint64_t *own, const void *block, const void *site, uint64_t releases);
 
 /* Where the block was freed the last time. 0: not known. */

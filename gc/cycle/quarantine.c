@@ -4,8 +4,8 @@
  *
  * A second free ends the process: who frees twice has lost count of who owns what. A write after a
  * free is reported, and the process goes on: the block was nobody's. The write is found
- * before the memory is used again, which may be long after it. The sites of the last frees are in a log
- * (free_log.h), so that of an earlier one is unknown. free notes the site after the block is
+ * before the memory is used again, which may be long after it. The sites of the last frees are in a
+ * log (free_log.h), so that of an earlier one is unknown. free notes the site after the block is
  * retired, so when the block is released at once the site may be noted too late for a report, or
  * behind that of the next free.
  */

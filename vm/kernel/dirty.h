@@ -62,8 +62,8 @@ enum dirty_provider { DIRTY_NONE, DIRTY_ASYNC };
 enum dirty_consumer { DIRTY_GENERATIONS, DIRTY_CYCLE, DIRTY_CONSUMERS };
 
 /* Who makes the call userfaultfd(flags) under a recorder, since Valgrind answers ENOSYS though the
- * kernel has it, and tells the user so. Returns as the kernel does, or ENOSYS: then the call is made
- * here. Set before dirty_open. */
+ * kernel has it, and tells the user so. Returns as the kernel does, or ENOSYS: then the call is
+ * made here. Set before dirty_open. */
 typedef long userfaultfd_opener(long flags);
 void dirty_open_by(userfaultfd_opener *opener);
 
