@@ -3,8 +3,8 @@
  * surplus.c: when free memory goes back to the kernel.
  *
  * decay.h says how much may stay. The rest goes back in the program's own threads: each operation
- * on runs gives back at most as much as it has moved, or one step of 1 MiB, whichever is more. A
- * step is some 50 microseconds. The lock is given up between steps, so that a thread that frees a
+ * on runs gives back at most as much as it has moved, or one step of 512 KiB, whichever is more. A
+ * step is some 25 microseconds. The lock is given up between steps, so that a thread that frees a
  * large heap does not make another wait for longer.
  */
 #include "alloc/blocks/surplus.h"

@@ -71,7 +71,7 @@ static void test_a_freed_block_keeps_its_memory_for_a_moment_and_gives_it_back_w
     size_t kept = resident_pages(block, 8 * MIB);
     assert_in_range(kept, 4 * MIB / PAGE_BYTES, 8 * MIB / PAGE_BYTES);
     now_ns += UINT64_C(10) * 1000000000;
-    blocks_free(blocks_alloc(64 << 10)); /* two operations, of which each gives back 1 MiB */
+    blocks_free(blocks_alloc(64 << 10)); /* two operations, of which each gives back a step */
     assert_in_range(kept - resident_pages(block, 8 * MIB), 1, 2 * MIB / PAGE_BYTES);
     free_all_that_decays();
     assert_in_range(resident_pages(block, 8 * MIB), 0, 2 * MIB / PAGE_BYTES);
