@@ -338,7 +338,8 @@ struct thread_heap {
     bool is_ready;            /* its bins are as a thread needs them that starts */
     uint64_t used_bins;       /* bits: classes that have had a slab since the thread's start */
     size_t retired_bytes;     /* that quarantine.c has not counted yet */
-    uint64_t place_in_log;    /* gc/cycle/free_log.h; 0 at first, and it stays when a thread ends */
+    _Atomic uint64_t
+        place_in_log; /* gc/cycle/free_log.h; 0 at first, and it stays when a thread ends */
     /* The slabs of each class that have not been looked at since the last late sweep: from here to
      * the end of the list. See late_sweep.h. Without a collector: in the round of idle.c. */
     struct slab *unvisited[BIN_LISTS][SIZE_CLASSES];

@@ -56,7 +56,7 @@ uint64_t quarantine_releases(void)
     return atomic_load_explicit(&quarantine.releases, memory_order_relaxed);
 }
 
-uint64_t *quarantine_place_in_log(void)
+_Atomic uint64_t *quarantine_place_in_log(void)
 {
     return thread_heap->alive ? &thread_heap->place_in_log : NULL;
 }

@@ -89,7 +89,7 @@ size_t quarantine_retired_bytes(void);
 uint64_t quarantine_releases(void);
 
 /* The calling thread's word for a log of its frees. NULL: it has none. */
-uint64_t *quarantine_place_in_log(void);
+_Atomic uint64_t *quarantine_place_in_log(void);
 
 /* From now on blocks age, until a collection succeeds. Frees look whether it is time. Any thread.
  */

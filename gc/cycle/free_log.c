@@ -55,11 +55,12 @@ static inline bool needs_chunk(uint32_t next, uint32_t taken_at, uint32_t releas
 
 /* In the lower half the place to fill next, a multiple of the chunk's length if a chunk is due; in
  * the upper half the releases when the chunk was taken. */
-static uint64_t common; /* of the threads that have no word of their own: exchanged, not stored */
+static _Atomic uint64_t
+    common; /* of the threads that have no word of their own: exchanged, not stored */
 
-void free_log_note(uint64_t *own, const void *block, const void *site, uint64_t releases)
+void free_log_note(_Atomic uint64_t *own, const void *block, const void *site, uint64_t releases)
 {
-    uint64_t before = __atomic_load_n(own ? own : &common, __ATOMIC_RELAXED), after;
+    uint64_t before = atomic_load_explicit(own ? own : &common, memory_order_relaxed), after;
     uint32_t number;
     if (!frees.places)
         return;
@@ -71,10 +72,10 @@ void free_log_note(uint64_t *own, const void *block, const void *site, uint64_t 
             taken_at = (uint32_t)releases;
         }
         after = (uint64_t)taken_at << 32 | (number + 1);
-    } while (!own && !__atomic_compare_exchange_n(&common, &before, after, false, __ATOMIC_RELAXED,
-                                                  __ATOMIC_RELAXED));
+    } while (!own && !atomic_compare_exchange_weak_explicit(
+                         &common, &before, after, memory_order_relaxed, memory_order_relaxed));
     if (own)
-        __atomic_store_n(own, after, __ATOMIC_RELAXED);
+        atomic_store_explicit(own, after, memory_order_relaxed);
     struct place *place = &frees.places[number];
     atomic_store_explicit(&place->site, (uintptr_t)site, memory_order_relaxed);
     atomic_store_explicit(&place->block, (uintptr_t)block, memory_order_release);

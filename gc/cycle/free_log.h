@@ -39,7 +39,7 @@ bool free_log_init(void);
  * been released; it only grows. own: the thread's word, 0 at first; NULL: it has none, and shares
  * one.
  */
-void free_log_note(uint64_t *own, const void *block, const void *site, uint64_t releases);
+void free_log_note(_Atomic uint64_t *own, const void *block, const void *site, uint64_t releases);
 
 /* Where the block was freed the last time. 0: not known. */
 uintptr_t free_log_site(const void *block);

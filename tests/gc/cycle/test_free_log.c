@@ -9,7 +9,7 @@
 /* Included, not linked: its state is made anew for each test. */
 #include "gc/cycle/free_log.c"
 
-static __thread uint64_t own;
+static __thread _Atomic uint64_t own;
 
 /* Of a block's address only the number counts, and of a site. */
 static const void *at(uintptr_t number)
