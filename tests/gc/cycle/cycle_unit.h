@@ -11,10 +11,14 @@
 #include <sys/mman.h>
 
 #include "alloc/blocks/blocks.h"
+#include "gc/cycle/collect.h"
+#include "gc/cycle/concurrent.h"
 #include "vm/pages.h"
 
+#define NOT_INLINED __attribute__((noinline, unused))
+
 /* Overwrites what earlier calls have left on the stack. */
-static __attribute__((noinline)) void wipe_stack(void)
+static NOT_INLINED void wipe_stack(void)
 {
     volatile char bytes[16384];
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -28,6 +32,80 @@ static inline void **new_parent(size_t bytes)
     assert_non_null(parent);
     memset(parent, 0, bytes);
     return parent;
+}
+
+/* Blocks that a test knows by numbers that are no addresses, so that nothing points to them. */
+static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
+
+static NOT_INLINED void hide_blocks(void **blocks, uintptr_t *hidden, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        hidden[i] = (uintptr_t)blocks[i] ^ DISGUISE;
+        blocks[i] = NULL;
+    }
+}
+
+static NOT_INLINED void reveal_blocks(const uintptr_t *hidden, size_t count, void **at)
+{
+    for (size_t i = 0; i < count; i++)
+        at[i] = (void *)(hidden[i] ^ DISGUISE);
+}
+
+/* 0 among the numbers: none. */
+static NOT_INLINED size_t count_live(const uintptr_t *hidden, size_t count)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < count; i++)
+        live += hidden[i] && blocks_usable_size((void *)(hidden[i] ^ DISGUISE)) > 0;
+    return live;
+}
+
+/* For a collector whose tests alone begin collections. */
+static inline bool never_collect(void)
+{
+    return false;
+}
+
+/* Cycles. */
+
+static inline void require_cycles(void)
+{
+    if (!concurrent_is_on())
+        skip(); /* the kernel does not tell which pages were written */
+}
+
+static inline void full(void)
+{
+    wipe_stack();
+    uint64_t before = collect_statistics()->full.collections;
+    assert_true(collect(CAUSE_ASKED, 0));
+    assert_int_equal(collect_statistics()->full.collections, before + 1);
+    assert_false(concurrent_runs());
+}
+
+static inline void begin_cycle(void)
+{
+    wipe_stack();
+    assert_false(collect(CAUSE_CYCLE, 0));
+    assert_true(concurrent_runs());
+    assert_true(blocks_is_valid());
+}
+
+/* Until nothing is left but the last stop. */
+static inline void mark_all(void)
+{
+    while (!concurrent_is_to_stop())
+        collect_slice((size_t)1 << 30);
+}
+
+static inline void end_cycle(void)
+{
+    wipe_stack();
+    uint64_t before = collect_statistics()->full.collections;
+    assert_true(collect(CAUSE_CYCLE, 0));
+    assert_int_equal(collect_statistics()->full.collections, before + 1);
+    assert_false(concurrent_runs());
+    assert_true(blocks_is_valid());
 }
 
 /* The registration goes with the page, and does not come back with it. */

@@ -25,22 +25,16 @@
 #include "vm/pages.h"
 
 enum { CHILDREN = 100, CHILD_BYTES = 112, PARENT_BYTES = 4096, MAPPING_BYTES = 40 << 20 };
-static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
 
 static void **parents[8];             /* roots */
 static void *kept[2][CHILDREN];       /* roots, too, until they are hidden */
 static uintptr_t hidden[2][CHILDREN]; /* no addresses */
 
-static bool may_collect(void)
-{
-    return false;
-}
-
 static int make_collector(void **state)
 {
     (void)state;
     static const struct blocks_collector collector = {
-        .may_grow = grow, .may_collect = may_collect, .rows = SLAB_SEEN_ROWS};
+        .may_grow = grow, .may_collect = never_collect, .rows = SLAB_SEEN_ROWS};
     static const struct pace_options pace = {.generations = true, .always_minors = true};
     static const struct collect_options options = {.markers = 1,
                                                    .stack_bytes = 1 << 20,
@@ -54,46 +48,9 @@ static int make_collector(void **state)
     return 0;
 }
 
-static void full(void)
+static void hide(unsigned which)
 {
-    wipe_stack();
-    uint64_t before = collect_statistics()->full.collections;
-    assert_true(collect(CAUSE_ASKED, 0));
-    assert_int_equal(collect_statistics()->full.collections, before + 1);
-    assert_false(concurrent_runs());
-}
-
-static void begin(void)
-{
-    wipe_stack();
-    assert_false(collect(CAUSE_CYCLE, 0));
-    assert_true(concurrent_runs());
-    assert_true(blocks_is_valid());
-}
-
-/* Until nothing is left but the last stop. */
-static void mark_all(void)
-{
-    while (!concurrent_is_to_stop())
-        collect_slice((size_t)1 << 30);
-}
-
-static void end(void)
-{
-    wipe_stack();
-    uint64_t before = collect_statistics()->full.collections;
-    assert_true(collect(CAUSE_CYCLE, 0));
-    assert_int_equal(collect_statistics()->full.collections, before + 1);
-    assert_false(concurrent_runs());
-    assert_true(blocks_is_valid());
-}
-
-static __attribute__((noinline)) void hide(unsigned which)
-{
-    for (size_t i = 0; i < CHILDREN; i++) {
-        hidden[which][i] = (uintptr_t)kept[which][i] ^ DISGUISE;
-        kept[which][i] = NULL;
-    }
+    hide_blocks(kept[which], hidden[which], CHILDREN);
 }
 
 /* Children that are live when a cycle begins, and that nothing points to from then on. */
@@ -108,24 +65,19 @@ static void make_children(void)
     wipe_stack();
 }
 
-static __attribute__((noinline)) void reveal(unsigned which, void **at)
+static void reveal(unsigned which, void **at)
 {
-    for (size_t i = 0; i < CHILDREN; i++)
-        at[i] = (void *)(hidden[which][i] ^ DISGUISE);
+    reveal_blocks(hidden[which], CHILDREN, at);
 }
 
-static __attribute__((noinline)) size_t live_children(unsigned which)
+static size_t live_children(unsigned which)
 {
-    size_t live = 0;
-    for (size_t i = 0; i < CHILDREN; i++)
-        live += blocks_usable_size((void *)(hidden[which][i] ^ DISGUISE)) > 0;
-    return live;
+    return count_live(hidden[which], CHILDREN);
 }
 
-static void require_cycles(void)
+static void begin_test(void)
 {
-    if (!concurrent_is_on())
-        skip(); /* the kernel does not tell which pages were written */
+    require_cycles();
     memset(parents, 0, sizeof parents);
     memset(kept, 0, sizeof kept);
 }
@@ -133,11 +85,11 @@ static void require_cycles(void)
 static void test_a_cycle_frees_what_was_dead_when_it_began(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
-    begin();
+    begin_cycle();
     mark_all();
-    end();
+    end_cycle();
     assert_true(live_children(0) < CHILDREN / 4);
     assert_true(generations_are_ready());
 }
@@ -145,13 +97,13 @@ static void test_a_cycle_frees_what_was_dead_when_it_began(void **state)
 static void test_what_is_reached_survives(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(PARENT_BYTES);
     reveal(0, parents[0]);
-    begin();
+    begin_cycle();
     mark_all();
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     assert_true(live_children(1) < CHILDREN / 4);
 }
@@ -160,25 +112,25 @@ static void test_what_is_reached_survives(void **state)
 static void test_last_harvest(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(PARENT_BYTES);
-    begin();
+    begin_cycle();
     mark_all();
     reveal(0, parents[0]);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
 }
 
 static void test_last_roots(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
-    begin();
+    begin_cycle();
     mark_all();
     reveal(0, kept[0]);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
 }
 
@@ -197,13 +149,13 @@ static void *many[PARENTS]; /* roots */
 static void test_a_page_that_a_round_cleaned_is_dirty_again(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     for (size_t i = 0; i < PARENTS;
          i++) /* smaller than a page, for it is followed when it is marked */
         many[i] = new_parent(2048);
     parents[0] = many[PARENTS / 2];
-    begin();
+    begin_cycle();
     while (!is_marked(parents[0]))
         collect_slice(1);
     reveal(0, parents[0]);
@@ -211,7 +163,7 @@ static void test_a_page_that_a_round_cleaned_is_dirty_again(void **state)
     assert_false(dirty_page(DIRTY_CYCLE, (uintptr_t)parents[0]));
     memset(parents[0], 0, 2048);
     reveal(1, parents[0]);
-    end();
+    end_cycle();
     memset(many, 0, sizeof many);
     assert_int_equal(live_children(0), CHILDREN); /* marked by the round */
     assert_int_equal(live_children(1), CHILDREN);
@@ -228,15 +180,15 @@ static __attribute__((noinline)) void reveal_young(void **at)
 static void test_pages_of_the_cycle_are_clean_for_minor_collections(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     for (size_t i = 0; i < PARENTS; i++)
         many[i] = new_parent(2048);
     dirty_set((uintptr_t)many[0] & ~(uintptr_t)(PAGE_BYTES - 1), (uintptr_t)many[PARENTS - 1]);
-    begin();
+    begin_cycle();
     mark_all();
     uint64_t protected_pages = generations_statistics()->protected_pages;
-    end();
+    end_cycle();
     size_t clean = 0;
     for (size_t i = 0; i < PARENTS; i++)
         clean += !dirty_page(DIRTY_GENERATIONS, (uintptr_t)many[i]);
@@ -256,13 +208,13 @@ static void test_pages_of_the_cycle_are_clean_for_minor_collections(void **state
 static void test_no_slice_at_all(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(PARENT_BYTES);
     reveal(0, parents[0]);
-    begin();
+    begin_cycle();
     reveal(1, parents[0] + CHILDREN);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     assert_int_equal(live_children(1), CHILDREN);
 }
@@ -271,17 +223,17 @@ static void test_no_slice_at_all(void **state)
 static void test_born_blocks_are_followed(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     for (size_t i = 0; i < 4 * GRANULE_BYTES / 2048; i++)
         assert_non_null(blocks_alloc(2048)); /* a slab with free blocks, some of its pages used */
-    begin();
+    begin_cycle();
     mark_all();
     parents[0] = new_parent(2048);
     reveal(0, parents[0]);
     parents[1] = new_parent(1 << 20);
     reveal(1, parents[1]);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     assert_int_equal(live_children(1), CHILDREN);
 }
@@ -311,14 +263,14 @@ static bool left_is_live(void)
 static void test_born_marked(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     keep_stale_word();
     full();
-    begin();
+    begin_cycle();
     mark_all();
     assert_false(dirty_page(DIRTY_CYCLE, (uintptr_t)parents[0]));
     assert_true(take_stale());
-    end();
+    end_cycle();
     assert_true(left_is_live());
 }
 
@@ -326,28 +278,28 @@ static void test_born_marked(void **state)
 static void test_blocks_of_local_lists_are_born_marked(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     void *blocks[16];
     for (size_t i = 0; i < 16; i++)
         blocks[i] = new_parent(2048);
     for (size_t i = 0; i < 16; i++)
         blocks_free(blocks[i]);
-    begin();
+    begin_cycle();
     mark_all();
     parents[0] = new_parent(2048);
     reveal(0, parents[0]);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
 }
 
 static void test_a_collection_that_is_asked_for_is_full(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     uint64_t given_up = concurrent_statistics()->given_up;
-    begin();
+    begin_cycle();
     assert_false(generations_are_ready());
     collect_slice(1);
     full();
@@ -371,10 +323,10 @@ static int collect_in_child(void)
 static void test_given_up_is_full_in_the_child_of_a_fork(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(PARENT_BYTES);
-    begin();
+    begin_cycle();
     mark_all();
     reveal(0, parents[0]);
     pid_t process = fork();
@@ -383,22 +335,22 @@ static void test_given_up_is_full_in_the_child_of_a_fork(void **state)
     int status;
     assert_int_equal(waitpid(process, &status, 0), process);
     assert_int_equal(status, 0);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
 }
 
 static void test_given_up_is_full_in_doubt(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(2 * PAGE_BYTES);
-    begin();
+    begin_cycle();
     mark_all();
     uint64_t given_up = concurrent_statistics()->given_up;
     lose_registration((char *)round_up((uintptr_t)parents[0], PAGE_BYTES));
     reveal(0, parents[0]);
-    end();
+    end_cycle();
     assert_int_equal(concurrent_statistics()->given_up, given_up + 1);
     assert_int_equal(live_children(0), CHILDREN);
 }
@@ -445,12 +397,12 @@ static __attribute__((noinline)) size_t live_lefts(void)
 static void test_boundary_marks_both_when_the_right_one_is_freed(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_neighbours(1024);
-    begin();
+    begin_cycle();
     mark_all();
     free_rights();
-    end();
+    end_cycle();
     assert_int_equal(live_lefts(), PAIRS);
 }
 
@@ -476,15 +428,15 @@ static __attribute__((noinline)) void take_rights_again(void)
 static void test_boundary_marks_both_when_the_right_one_is_born(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_neighbours(1024);
     free_rights();
-    begin();
+    begin_cycle();
     take_rights_again();
     wipe_stack();
     mark_all();
     free_rights();
-    end();
+    end_cycle();
     assert_int_equal(live_lefts(), PAIRS);
 }
 
@@ -492,12 +444,12 @@ static void test_boundary_marks_both_when_the_right_one_is_born(void **state)
 static void test_boundary_marks_both_at_a_granule(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_neighbours(2 * GRANULE_BYTES);
-    begin();
+    begin_cycle();
     mark_all();
     free_rights();
-    end();
+    end_cycle();
     assert_int_equal(live_lefts(), PAIRS);
 }
 
@@ -505,17 +457,17 @@ static void test_boundary_marks_both_at_a_granule(void **state)
 static void test_read_by_copy(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(64 * PAGE_BYTES);
     char *page = (char *)round_up((uintptr_t)parents[0], PAGE_BYTES);
     reveal(0, (void **)page);
     reveal(1, (void **)(page + 2 * PAGE_BYTES));
-    begin();
+    begin_cycle();
     assert_int_equal(mprotect(page, PAGE_BYTES, PROT_NONE), 0);
     mark_all();
     assert_int_equal(mprotect(page, PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     assert_int_equal(live_children(1), CHILDREN);
 }
@@ -525,16 +477,16 @@ static void test_read_by_copy_overlaps(void **state)
 {
     (void)state;
     enum { COPY_BYTES = 64 << 10, STEP = COPY_BYTES - 16 };
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(CHILDREN * STEP + COPY_BYTES);
     for (size_t i = 0; i < CHILDREN; i++) {
         uintptr_t child = hidden[0][i] ^ DISGUISE;
         memcpy((char *)parents[0] + i * STEP + COPY_BYTES - 4, &child, sizeof child);
     }
-    begin();
+    begin_cycle();
     mark_all();
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
 }
 
@@ -542,19 +494,19 @@ static void test_read_by_copy_overlaps(void **state)
 static void test_read_by_copy_of_what_is_unmapped(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(MAPPING_BYTES);
     char *page = (char *)parents[0] + 8 * PAGE_BYTES;
     page[0] = 1;
     reveal(1, (void **)(page + 2 * PAGE_BYTES));
-    begin();
+    begin_cycle();
     assert_int_equal(munmap(page, PAGE_BYTES), 0);
     mark_all();
     assert_true(mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
     reveal(0, (void **)page);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     assert_int_equal(live_children(1), CHILDREN);
 }
@@ -563,10 +515,10 @@ static void test_read_by_copy_of_what_is_unmapped(void **state)
 static void test_a_block_that_goes_between_two_slices(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     parents[0] = new_parent(MAPPING_BYTES);
     parents[1] = new_parent(1 << 20);
-    begin();
+    begin_cycle();
     for (size_t i = 0; i < 20; i++)
         collect_slice(64 << 10);
     assert_false(concurrent_is_to_stop());
@@ -574,7 +526,7 @@ static void test_a_block_that_goes_between_two_slices(void **state)
     blocks_free(parents[1]);
     parents[0] = parents[1] = NULL;
     collect_slice(64 << 10);
-    end();
+    end_cycle();
     full();
 }
 
@@ -582,17 +534,17 @@ static void test_a_block_that_goes_between_two_slices(void **state)
 static void test_the_rest_of_a_block_is_read_at_the_end(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(4 << 20);
     reveal(0, parents[0]);
     reveal(1, parents[0] + (4 << 20) / sizeof(void *) - CHILDREN);
     full(); /* the children are live */
-    begin();
+    begin_cycle();
     for (size_t i = 0; i < 3; i++)
         collect_slice(256 << 10);
     assert_false(concurrent_is_to_stop());
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     assert_int_equal(live_children(1), CHILDREN);
 }
@@ -601,16 +553,16 @@ static void test_the_rest_of_a_block_is_read_at_the_end(void **state)
 static void test_a_moved_mapping_is_dirty(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(MAPPING_BYTES);
-    begin();
+    begin_cycle();
     mark_all();
     void *in_the_way = mmap((char *)parents[0] + round_up(MAPPING_BYTES, GRANULE_BYTES), PAGE_BYTES,
                             PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     parents[0] = blocks_resize(parents[0], 3 * (size_t)MAPPING_BYTES);
     reveal(0, parents[0]);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     munmap(in_the_way, PAGE_BYTES);
 }
@@ -619,16 +571,16 @@ static void test_a_moved_mapping_is_dirty(void **state)
 static void test_untracked_is_followed(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     fork_chain_prepare();
     parents[0] = blocks_alloc(PARENT_BYTES);
     fork_chain_parent();
     assert_true(blocks_slab_of(parents[0])->is_of_fork);
-    begin();
+    begin_cycle();
     mark_all();
     reveal(0, parents[0]);
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
 }
 
@@ -647,10 +599,10 @@ static void set_pin(const void *block, bool pinned)
 static void test_pins_are_roots(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     uintptr_t pinned = (uintptr_t)new_parent(2048) ^ DISGUISE;
-    begin();
+    begin_cycle();
     mark_all();
     void **block = (void **)(pinned ^ DISGUISE);
     reveal(0, block);
@@ -658,7 +610,7 @@ static void test_pins_are_roots(void **state)
         block[i] = (void *)((uintptr_t)block[i] - (uintptr_t)block);
     set_pin(block, true);
     block = NULL;
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
     set_pin((void *)(pinned ^ DISGUISE), false);
 }
@@ -667,14 +619,14 @@ static void test_pins_are_roots(void **state)
 static void test_what_is_not_read_in_slices_is_dirty(void **state)
 {
     (void)state;
-    require_cycles();
+    begin_test();
     make_children();
     parents[0] = new_parent(64 * PAGE_BYTES);
     reveal(0, parents[0]);
     roots_pages_may_fault();
-    begin();
+    begin_cycle();
     mark_all();
-    end();
+    end_cycle();
     assert_int_equal(live_children(0), CHILDREN);
 }
 

@@ -24,22 +24,16 @@
 #include "vm/fork_chain.h"
 
 enum { CHILDREN = 100, CHILD_BYTES = 1024, PARENT_BYTES = 4096, LARGE_BYTES = 3 << 20 };
-static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
 
 static void **parents[8];          /* roots */
 static void *kept[CHILDREN];       /* roots, too, until they are hidden */
 static uintptr_t hidden[CHILDREN]; /* no addresses */
 
-static bool may_collect(void)
-{
-    return false;
-}
-
 static int make_collector(void **state)
 {
     (void)state;
     static const struct blocks_collector collector = {.may_grow = grow,
-                                                      .may_collect = may_collect,
+                                                      .may_collect = never_collect,
                                                       .rows = SLAB_SEEN_ROWS,
                                                       .late_live_bits = true};
     static const struct pace_options pace = {.generations = true, .always_minors = true};
@@ -55,56 +49,29 @@ static int make_collector(void **state)
     return blocks_init(25, &collector) && collect_init(&options) ? 0 : -1;
 }
 
-static void full(void)
-{
-    wipe_stack();
-    uint64_t before = collect_statistics()->full.collections;
-    assert_true(collect(CAUSE_ASKED, 0));
-    assert_int_equal(collect_statistics()->full.collections, before + 1);
-    assert_false(concurrent_runs());
-}
-
 static void begin(void)
 {
-    wipe_stack();
-    assert_false(collect(CAUSE_CYCLE, 0));
+    begin_cycle();
     assert_true(concurrent_awaits_copy());
-    assert_true(blocks_is_valid());
-}
-
-/* Until nothing is left but the last stop. */
-static void mark_all(void)
-{
-    while (!concurrent_is_to_stop())
-        collect_slice((size_t)1 << 30);
 }
 
 static void end(void)
 {
-    wipe_stack();
-    uint64_t before = collect_statistics()->full.collections;
     uint64_t verified = verify_counts().cycles, given_up = concurrent_statistics()->given_up;
     bool is_taken = !concurrent_awaits_copy();
-    assert_true(collect(CAUSE_CYCLE, 0));
-    assert_int_equal(collect_statistics()->full.collections, before + 1);
+    end_cycle();
     assert_int_equal(concurrent_statistics()->given_up, given_up);
     assert_int_equal(verify_counts().cycles, verified + !is_taken);
-    assert_false(concurrent_runs());
-    assert_true(blocks_is_valid());
 }
 
-static __attribute__((noinline)) void hide(void)
+static void hide(void)
 {
-    for (size_t i = 0; i < CHILDREN; i++) {
-        hidden[i] = (uintptr_t)kept[i] ^ DISGUISE;
-        kept[i] = NULL;
-    }
+    hide_blocks(kept, hidden, CHILDREN);
 }
 
 static void make_children(void)
 {
-    if (!concurrent_is_on())
-        skip(); /* the kernel does not tell which pages were written */
+    require_cycles();
     memset(parents, 0, sizeof parents);
     for (size_t i = 0; i < CHILDREN; i++)
         kept[i] = new_parent(CHILD_BYTES);
@@ -113,18 +80,14 @@ static void make_children(void)
     wipe_stack();
 }
 
-static __attribute__((noinline)) void reveal(void **at)
+static void reveal(void **at)
 {
-    for (size_t i = 0; i < CHILDREN; i++)
-        at[i] = (void *)(hidden[i] ^ DISGUISE);
+    reveal_blocks(hidden, CHILDREN, at);
 }
 
-static __attribute__((noinline)) size_t live_children(void)
+static size_t live_children(void)
 {
-    size_t live = 0;
-    for (size_t i = 0; i < CHILDREN; i++)
-        live += blocks_usable_size((void *)(hidden[i] ^ DISGUISE)) > 0;
-    return live;
+    return count_live(hidden, CHILDREN);
 }
 
 static void test_a_cycle_frees_what_was_dead_when_it_began(void **state)

@@ -23,7 +23,6 @@
 #include "vm/pages.h"
 
 enum { CHILDREN = 200, CHILD_BYTES = 112, PARENT_BYTES = 4096 };
-static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
 
 static void **parents[8]; /* roots */
 static uintptr_t children[CHILDREN];
@@ -42,13 +41,6 @@ static int make_collector(void **state)
     if (!blocks_init(25, &collector) || !collect_init(&options))
         return -1;
     return 0;
-}
-
-static void full(void)
-{
-    uint64_t before = collect_statistics()->full.collections;
-    assert_true(collect(CAUSE_ASKED, 0));
-    assert_int_equal(collect_statistics()->full.collections, before + 1);
 }
 
 static void minor(void)
@@ -76,12 +68,9 @@ static void give_children(void **parent)
     wipe_stack();
 }
 
-static __attribute__((noinline)) size_t live_children(void)
+static size_t live_children(void)
 {
-    size_t live = 0;
-    for (size_t i = 0; i < CHILDREN; i++)
-        live += blocks_usable_size((void *)(children[i] ^ DISGUISE)) > 0;
-    return live;
+    return count_live(children, CHILDREN);
 }
 
 /* What is taken from now on does not lie in slabs of this size that have been current. */

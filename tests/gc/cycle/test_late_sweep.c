@@ -22,16 +22,10 @@
 #include "gc/cycle/sweep.h"
 
 enum { BYTES = 1024, IN_SLAB = GRANULE_BYTES / BYTES, SLABS = 12, BLOCKS = SLABS * IN_SLAB };
-static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
 
 static void *kept[BLOCKS];       /* roots, until they are hidden */
 static uintptr_t hidden[BLOCKS]; /* no addresses; 0: none */
 static unsigned sweeps[3];       /* by enum sweeper */
-
-static bool may_collect(void)
-{
-    return false;
-}
 
 /* [locked-sweep]: but for those in the stop, which the collecting thread's lock covers as well. */
 static void sweep_and_count(struct slab *slab, enum sweeper sweeper)
@@ -46,7 +40,7 @@ static int make_collector(void **state)
 {
     (void)state;
     static const struct blocks_collector collector = {.may_grow = grow,
-                                                      .may_collect = may_collect,
+                                                      .may_collect = never_collect,
                                                       .rows = SLAB_SEEN_ROWS,
                                                       .late_live_bits = true,
                                                       .sweep_late = sweep_and_count};
@@ -62,27 +56,16 @@ static int make_collector(void **state)
     return blocks_init(25, &collector) && collect_init(&options) ? 0 : -1;
 }
 
-static void begin(void)
-{
-    wipe_stack();
-    assert_false(collect(CAUSE_CYCLE, 0));
-    assert_true(concurrent_runs());
-}
-
 static void end(void)
 {
-    while (!concurrent_is_to_stop())
-        collect_slice((size_t)1 << 30);
-    wipe_stack();
+    mark_all();
     memset(sweeps, 0, sizeof sweeps);
-    assert_true(collect(CAUSE_CYCLE, 0));
-    assert_false(concurrent_runs());
-    assert_true(blocks_is_valid());
+    end_cycle();
 }
 
 static void run_cycle(void)
 {
-    begin();
+    begin_cycle();
     end();
 }
 
@@ -122,26 +105,21 @@ static void *hidden_block(size_t i)
     return (void *)(hidden[i] ^ DISGUISE);
 }
 
-static __attribute__((noinline)) void hide(size_t i)
+static void hide(size_t i)
 {
-    hidden[i] = (uintptr_t)kept[i] ^ DISGUISE;
-    kept[i] = NULL;
+    hide_blocks(&kept[i], &hidden[i], 1);
 }
 
-static __attribute__((noinline)) size_t live_hidden(void)
+static size_t live_hidden(void)
 {
-    size_t live = 0;
-    for (size_t i = 0; i < BLOCKS; i++)
-        live += hidden[i] && blocks_usable_size(hidden_block(i)) > 0;
-    return live;
+    return count_live(hidden, BLOCKS);
 }
 
 /* Of each four blocks the first is dead, the second free, and two live. (A word of the roots that
  * names a block keeps the one that ends there, too.) */
 static __attribute__((noinline)) void make_blocks(void)
 {
-    if (!concurrent_is_on())
-        skip(); /* the kernel does not tell which pages were written */
+    require_cycles();
     memset(hidden, 0, sizeof hidden);
     memset(kept, 0, sizeof kept);
     assert_true(collect(CAUSE_ASKED, 0));
@@ -262,7 +240,7 @@ static void test_listed_is_marked(void **state)
 {
     (void)state;
     make_blocks();
-    begin();
+    begin_cycle();
     size_t unmarked = 0;
     for (size_t i = 0; i < BLOCKS; i += 4)
         unmarked += !is_marked(hidden_block(i));
@@ -299,7 +277,7 @@ static void test_remote_frees_are_marked(void **state)
 {
     (void)state;
     make_blocks();
-    begin();
+    begin_cycle();
     in_thread(free_hidden, NULL);
     end();
     for (size_t i = 0; i < BLOCKS; i += 4)
@@ -327,7 +305,7 @@ static void test_swept_before_stop(void **state)
     (void)state;
     make_blocks();
     run_cycle();
-    begin();
+    begin_cycle();
     assert_true(sweeps[SWEEPER_OWNER] > 0);
     take_again(again, BLOCKS / 2);
     check_kept();
