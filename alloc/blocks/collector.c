@@ -20,6 +20,7 @@
 #include "alloc/blocks/late_sweep.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/quarantine.h"
+#include "alloc/blocks/records.h"
 #include "vm/single_threaded.h"
 
 void blocks_lock(void)
@@ -90,16 +91,15 @@ static void set_bits_of_list(const struct bin *bin, bool free)
     }
 }
 
+static void set_bits_of_lists(void *free, struct thread_heap *heap)
+{
+    for (size_t bin = 0; heap->alive && bin < SIZE_CLASSES; bin++)
+        set_bits_of_list(&heap->bins[bin], *(const bool *)free);
+}
+
 void blocks_set_local_free_bits(bool free)
 {
-    struct segment segment;
-    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
-            const struct thread_heap *heap = (struct thread_heap *)record;
-            for (size_t bin = 0; heap->alive && bin < SIZE_CLASSES; bin++)
-                set_bits_of_list(&heap->bins[bin], free);
-        }
+    each_thread_heap(set_bits_of_lists, &free);
 }
 
 static void free_if_dead(void *argument, struct slab *slab)

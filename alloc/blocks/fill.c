@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "alloc/blocks/records.h"
-#include "vm/freeze.h"
 
 void (*quarantine_found_written)(void);
 
@@ -121,28 +120,20 @@ void quarantine_look_before_drop(struct slab *slab)
         look_and_clear(slab, i);
 }
 
-static void look_at_bins(const struct thread_heap *heap)
+/* The common heap is nobody's, and has current slabs, too. In the child of a fork the heaps of
+ * other threads have bins that nobody uses. */
+static void look_at_bins(void *unused, struct thread_heap *heap)
 {
-    for (size_t i = 0; i < SIZE_CLASSES; i++)
+    (void)unused;
+    bool is_used = heap->alive || heap == blocks_heap.common_heap;
+    for (size_t i = 0; is_used && i < SIZE_CLASSES; i++)
         if (heap->bins[i].free_word)
             look_and_clear(heap->bins[i].current, current_word(&heap->bins[i]));
 }
 
-/* The common heap is nobody's, and has current slabs, too. In the child of a fork the heaps of
- * other threads have bins that nobody uses. */
-static bool is_used(const struct thread_heap *heap)
-{
-    return heap->alive || heap == blocks_heap.common_heap;
-}
-
 void quarantine_look_at_current(void)
 {
-    struct segment segment;
-    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
-            if (is_used((struct thread_heap *)record))
-                look_at_bins((struct thread_heap *)record);
+    each_thread_heap(look_at_bins, NULL);
 }
 
 /* Only a collection sets the free bit of a block that the program had, and there is none while the
@@ -161,15 +152,7 @@ static void look_at_released(void *unused, struct slab *slab)
 
 bool quarantine_look_at_released(void)
 {
-    if (lock_is_own(&blocks_heap.lock))
-        return false;
-    if (!lock_enter(&blocks_heap.lock)) {
-        frozen_end();
-        return false;
-    }
-    blocks_each_slab(look_at_released, NULL);
-    lock_release(&blocks_heap.lock);
-    return true;
+    return blocks_each_slab_at_exit(look_at_released, NULL);
 }
 
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "alloc/blocks/late_sweep.h"
+#include "vm/freeze.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -128,6 +129,15 @@ struct thread_heap *new_thread_heap_record(void)
     return area_extend(&pool->area, pool->record_bytes);
 }
 
+void each_thread_heap(void (*visit)(void *argument, struct thread_heap *heap), void *argument)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
+            visit(argument, (struct thread_heap *)record);
+}
+
 struct slab_visit {
     void (*visit)(void *argument, struct slab *slab);
     void *argument;
@@ -200,6 +210,19 @@ void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *ar
 {
     const struct slab_visit to = {visit, argument, .unused_too = false};
     each_in_use(&to);
+}
+
+bool blocks_each_slab_at_exit(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    if (lock_is_own(&blocks_heap.lock))
+        return false;
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return false;
+    }
+    blocks_each_slab(visit, argument);
+    lock_release(&blocks_heap.lock);
+    return true;
 }
 
 void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), void *argument)

@@ -353,28 +353,28 @@ static void abandon_in_child(void *argument, struct slab *slab)
     }
 }
 
+static void forget_thread(void *unused, struct thread_heap *heap)
+{
+    (void)unused;
+    open_remote_queue(heap); /* what is in it is forgotten */
+    if (heap == thread_heap || heap == blocks_heap.common_heap)
+        return;
+    close_remote_queue(heap);
+    if (heap->alive)
+        free_local_lists(heap);
+    heap->alive = heap->in_slow_path = heap->is_ready = false;
+    heap->next = blocks_heap.unused_thread_heaps;
+    blocks_heap.unused_thread_heaps = heap;
+}
+
 /* abandon_in_child fills the queues anew: a thread that the child does not have may have set
  * `queued` and not pushed. Unused records are visited, too: such a thread may have set `queued` of
  * one, or it was on a queue ([queue is a hint]). Else nobody would ever queue the slab that is next
  * made of the record. */
 static void forget_other_threads(void)
 {
-    struct segment segment;
-    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
     blocks_heap.unused_thread_heaps = NULL;
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
-            struct thread_heap *heap = (struct thread_heap *)record;
-            open_remote_queue(heap); /* what is in it is forgotten */
-            if (heap == thread_heap || heap == blocks_heap.common_heap)
-                continue;
-            close_remote_queue(heap);
-            if (heap->alive)
-                free_local_lists(heap);
-            heap->alive = heap->in_slow_path = heap->is_ready = false;
-            heap->next = blocks_heap.unused_thread_heaps;
-            blocks_heap.unused_thread_heaps = heap;
-        }
+    each_thread_heap(forget_thread, NULL);
     blocks_heap.threads = thread_heap->alive;
 }
 

@@ -116,10 +116,13 @@ void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *a
         blocks_each_of_fork(visit, argument);
 }
 
+typedef void slab_function(struct slab *slab);
+
 /* A thread heap without a thread has no current slab. In the child of a fork one may still name a
  * slab that it had: a visit to that does no harm. */
-static void visit_slabs_of(const struct thread_heap *heap, void (*visit)(struct slab *slab))
+static void visit_slabs_of(void *argument, struct thread_heap *heap)
 {
+    slab_function *visit = *(slab_function **)argument;
     for (size_t i = 0; i < SIZE_CLASSES; i++) {
         const struct bin *bin = &heap->bins[i];
         if (bin->current)
@@ -131,11 +134,7 @@ static void visit_slabs_of(const struct thread_heap *heap, void (*visit)(struct 
 
 void each_threads_slab(void (*visit)(struct slab *slab))
 {
-    struct segment segment;
-    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
-            visit_slabs_of((struct thread_heap *)record, visit);
+    each_thread_heap(visit_slabs_of, &visit);
 }
 
 void blocks_enter_threads_slabs(void)

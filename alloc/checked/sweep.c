@@ -13,7 +13,6 @@
 #include "alloc/checked/delay.h"
 #include "alloc/checked/guarded.h"
 #include "alloc/checked/zero_size.h"
-#include "vm/freeze.h"
 
 /* Words that are zero are not written: their pages may take no memory yet. */
 static void clear(uint64_t *word)
@@ -161,15 +160,7 @@ static void look_at_slab(void *argument, struct slab *slab)
     }
 }
 
-/* exit() may have been called by a handler that interrupted malloc. */
 void sweep_at_exit(void)
 {
-    if (lock_is_own(&blocks_heap.lock))
-        return;
-    if (!lock_enter(&blocks_heap.lock)) {
-        frozen_end();
-        return;
-    }
-    blocks_each_slab(look_at_slab, NULL);
-    lock_release(&blocks_heap.lock);
+    blocks_each_slab_at_exit(look_at_slab, NULL);
 }

@@ -142,12 +142,29 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
         hiders_look_again();
 }
 
+/* The first stop of a cycle, or of a search for leaks: nothing is reclaimed. */
+static bool only_begins(void)
+{
+    return state.part == FIRST_STOP || state.part == LEAK_STOP;
+}
+
+/* Whether the stop at hand makes a snapshot. */
+static bool is_copied(void)
+{
+    return state.part == LEAK_STOP || (state.part == FIRST_STOP && state.forked);
+}
+
+/* Whether it ends a cycle that has marked in a snapshot: nothing is left to mark. */
+static bool ends_copied(void)
+{
+    return state.part == LAST_STOP && state.forked;
+}
+
 /* Old words stay on a stack, also after its thread has ended, so they prove nothing. Elsewhere the
  * program has written the word since the last collection. */
 static void next_mapping(bool has_stack)
 {
-    bool is_noted = (state.part == FIRST_STOP || state.part == LEAK_STOP) && !state.in_copy;
-    mark_defer_roots(is_noted);
+    mark_defer_roots(only_begins() && !state.in_copy);
     mark_tell_suspects(state.statistics.suspects > 0 && !has_stack &&
                        (state.part != FIRST_STOP || state.forked));
 }
@@ -159,12 +176,6 @@ static void give_up_cycle(void)
         state.is_full = true;
     concurrent_end(true);
     snapshot_end(&state.copy);
-}
-
-/* Whether the stop at hand makes a snapshot. */
-static bool is_copied(void)
-{
-    return state.part == LEAK_STOP || (state.part == FIRST_STOP && state.forked);
 }
 
 /* Before a snapshot: nothing of the heap changes. */
@@ -196,7 +207,7 @@ static void begin_marks(void)
         return;
     }
     state.minor = generations_begin(state.minor);
-    if (state.part == LAST_STOP && state.forked) {
+    if (ends_copied()) {
         forked_complete();
         return;
     }
@@ -247,7 +258,7 @@ static void mark_reachable(void)
     }
     if (state.part == FIRST_STOP)
         return;
-    if (state.part == LAST_STOP && state.forked) {
+    if (ends_copied()) {
         state.marked = state.taken.marked;
         state.statistics.pinned_blocks = state.taken.pinned;
         return;
@@ -301,7 +312,7 @@ static bool mark_again(void)
 {
     if (is_copied())
         return verify_copy_again();
-    if (state.part == LAST_STOP && state.forked)
+    if (ends_copied())
         return false;
     if (state.verifying)
         verify_marks();
@@ -360,10 +371,9 @@ static void sweep_stopped(enum sweep_leaks leaks)
 static uint64_t sweep_unmarked(void)
 {
     enum sweep_leaks leaks = leaks_now();
-    bool sweeps = state.part != FIRST_STOP && state.part != LEAK_STOP;
-    if (sweeps && leaves_sweep(leaks))
+    if (!only_begins() && leaves_sweep(leaks))
         leave_sweep(leaks);
-    else if (sweeps)
+    else if (!only_begins())
         sweep_stopped(leaks);
     blocks_set_local_free_bits(false);
     return state.old_bytes;
@@ -445,9 +455,8 @@ static void set_pace(const struct collection *collection)
         .unswept = state.is_unswept,
         .followed = state.swept.promoted_bytes + state.rescanned_bytes,
         .freed = state.swept.bytes + state.swept.suspect_bytes, /* what the program forgot */
-        .roots = state.part == LAST_STOP && state.forked
-                     ? state.copied_root_bytes
-                     : collection->roots.bytes + collection->roots.indirect_bytes,
+        .roots = ends_copied() ? state.copied_root_bytes
+                               : collection->roots.bytes + collection->roots.indirect_bytes,
         .pause_ns = collection->pause_ns,
         .mark_ns = collection->mark_ns,
         .fixed_ns = collection->stop_ns + collection->root_ns,
@@ -477,7 +486,7 @@ static void finish(const struct collection *collection)
         pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.requested);
         return;
     }
-    if (state.part == FIRST_STOP || state.part == LEAK_STOP) {
+    if (only_begins()) {
         count_kind(state.part == FIRST_STOP ? &state.statistics.first_stop
                                             : &state.statistics.leak_stop,
                    collection);
@@ -549,10 +558,14 @@ static bool wants_minor(enum collect_cause cause)
     return cause == CAUSE_FULL && pace_wants_minor();
 }
 
+static bool may_fork(void)
+{
+    return state.forks && snapshot_is_possible();
+}
+
 static bool wants_cycle(enum collect_cause cause)
 {
-    bool forks = state.forks && snapshot_is_possible();
-    if (!(forks || concurrent_has_slices()) || state.is_full)
+    if (!(may_fork() || concurrent_has_slices()) || state.is_full)
         return false;
     return cause == CAUSE_EVERY || cause == CAUSE_CYCLE ||
            (cause == CAUSE_FULL && pace_wants_cycle());
@@ -592,7 +605,7 @@ static enum part next_part(enum collect_cause cause)
     state.forked = false;
     if (state.minor || !wants_cycle(cause))
         return WHOLE;
-    state.forked = state.forks && snapshot_is_possible();
+    state.forked = may_fork();
     return cause == CAUSE_FULL && !state.forked ? NO_STOP : FIRST_STOP;
 }
 
@@ -635,9 +648,8 @@ static bool run_part(void)
     default:
         break;
     }
-    bool is_marked = state.part == LAST_STOP && state.forked;
     bool reclaimed =
-        is_marked ? collection_run_marked(&state.driver) : collection_run(&state.driver);
+        ends_copied() ? collection_run_marked(&state.driver) : collection_run(&state.driver);
     if (state.part == LAST_STOP && reclaimed)
         concurrent_end(false);
     else
@@ -661,8 +673,8 @@ static bool is_possible(size_t requested)
     return false;
 }
 
-/* With the collector's lock. */
-static bool collect_locked(enum collect_cause cause, size_t requested)
+/* With the collector's lock. Takes the heap's. */
+static void begin_locked(enum collect_cause cause, size_t requested)
 {
     mark_prepare();
     snapshot_reap(&state.leak_search);
@@ -672,6 +684,12 @@ static bool collect_locked(enum collect_cause cause, size_t requested)
     state.cause = cause;
     state.requested = requested;
     state.minor = false;
+}
+
+/* With the collector's lock. */
+static bool collect_locked(enum collect_cause cause, size_t requested)
+{
+    begin_locked(cause, requested);
     state.part = next_part(cause);
     bool reclaimed = run_part();
     if (reclaimed)
@@ -725,13 +743,8 @@ enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool ma
 /* With the collector's lock. */
 static bool begin_leaks_locked(void)
 {
-    mark_prepare();
-    blocks_lock();
-    end_sweep();
+    begin_locked(CAUSE_LEAKS, 0);
     give_up_cycle();
-    state.cause = CAUSE_LEAKS;
-    state.requested = 0;
-    state.minor = false;
     state.part = LEAK_STOP;
     bool begun = snapshot_prepare(&state.leak_search, 0) &&
                  collection_run_snapshot(&state.driver, &state.leak_search) &&
