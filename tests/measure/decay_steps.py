@@ -4,10 +4,10 @@
     sudo /usr/bin/python3 tests/measure/decay_steps.py [--library FILE] [-- CMD...]...
 
 Run from the top of the build tree, on a quiet machine. A step is one madvise(MADV_DONTNEED): of
-free runs by surplus.c, 512 KiB at most, or of pages in slabs by idle.c. (Longer calls are libc's, of
-the stacks of threads that have ended.) perf times each by the kernel's own tracepoints, which add
-about a microsecond; strace would add tens. A call in which the scheduler took the processor away is
-counted apart: its time is another program's too.
+free runs by surplus.c, 512 KiB at most, or of pages in slabs by idle.c. (Longer calls are libc's,
+of the stacks of threads that have ended.) perf times each by the kernel's own tracepoints, which
+add about a microsecond; strace would add tens. A call in which the scheduler took the processor
+away is counted apart: its time is another program's too.
 
 Without CMD: programs of bench_programs that give back much. Each CMD stands behind a `--`.
 """
