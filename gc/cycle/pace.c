@@ -30,7 +30,8 @@
  * of that: all that is promoted may be garbage. What a minor collection follows grows with the
  * nursery, so a small one means short pauses and the same time in all, but for what each collection
  * costs whatever it follows: stopping and the roots. So the nursery grows while these alone take
- * FIXED_HIGH percent of the program's time, and has a quarter of the headroom at most. With a pause
+ * FIXED_HIGH percent of the program's time, and has a quarter of the headroom at most. (Of that
+ * which the user has set, if any: a small program has no minor collections otherwise.) With a pause
  * to aim at it shrinks until the pauses are that short.
  *
  * Minor collections cease where they do not pay:
@@ -363,8 +364,10 @@ static void set_by_study(const struct pace_report *report)
 
 static size_t nursery(void)
 {
-    size_t most = pace.headroom_of_full / NURSERIES_LEAST;
-    return most == 0 ? pace.nursery : within(most, NURSERY_LEAST_BYTES, pace.nursery);
+    size_t most = pace.headroom_of_full / NURSERIES_LEAST, least = NURSERY_LEAST_BYTES;
+    if (pace.options.initial_bytes > 0)
+        least = within(pace.options.initial_bytes / NURSERIES_LEAST, LEAST_STEP_BYTES, least);
+    return most == 0 ? pace.nursery : within(most, least, pace.nursery);
 }
 
 bool pace_has_minors(void)
