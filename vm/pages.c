@@ -273,6 +273,16 @@ void pages_allow_huge(void *address, size_t bytes, bool allow)
     SYSCALL_3(SYS_madvise, address, bytes, allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+/* The headers of Debian 12 lack the advice. */
+bool pages_make_huge(void *address)
+{
+    enum { ADVICE_COLLAPSE = 25 }; /* MADV_COLLAPSE */
+    if (pages_are_in_sandbox())
+        return false;
+    count(&page_calls.madvise);
+    return !syscall_failed(SYSCALL_3(SYS_madvise, address, HUGE_PAGE_BYTES, ADVICE_COLLAPSE));
+}
+
 void account_mapped(ptrdiff_t change)
 {
     size_t now =

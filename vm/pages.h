@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #define PAGE_BYTES ((size_t)4096)
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 static inline size_t round_up(size_t number, size_t power_of_two)
 {
@@ -56,6 +57,11 @@ void pages_populate(void *address, size_t bytes);
 /* From now on the kernel may bring whole huge pages for a write to this range, or may not.
  * Not in a sandbox. */
 void pages_allow_huge(void *address, size_t bytes, bool allow);
+
+/* Makes one huge page of the HUGE_PAGE_BYTES at `address`, a multiple of them, whatever there is,
+ * and brings what is missing. True also where it is one already. False: the kernel does not do it
+ * (before Linux 6.1), or not here. */
+bool pages_make_huge(void *address);
 
 /* Gives back the contents; the pages stay committed and read as zero. False: the kernel refuses,
  * and they are as they were. */

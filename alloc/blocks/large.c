@@ -106,7 +106,6 @@ static struct slab *take_run(size_t usable, struct stretch *contents)
  * tells most other words apart (gc/mark/candidates.h). The 4 GiB next to the window are for
  * the table of bins (fast_table.h). */
 static const uintptr_t MAPPINGS_BELOW = (uintptr_t)4 << 30, MAPPINGS_SPAN = (uintptr_t)48 << 30;
-static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 
 /* A few old mappings may stand in the way when the places begin again from above. */
 enum { PLACES_TRIED = 4 };

@@ -119,6 +119,43 @@ static void test_resident_counts_over_long_ranges(void **state)
     assert_true(pages_unmap(pages, bytes));
 }
 
+static size_t huge_bytes_at(const char *start)
+{
+    enum { LINE_BYTES = 512 };
+    char line[LINE_BYTES];
+    size_t kib = 0;
+    bool is_here = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            is_here = from <= (unsigned long)start && (unsigned long)start < to;
+        else if (is_here && sscanf(line, "AnonHugePages: %zu kB", &kib) == 1)
+            break;
+    }
+    fclose(file);
+    return kib << 10;
+}
+
+static void test_a_huge_page_is_made_of_pages_and_of_none(void **state)
+{
+    (void)state;
+    char *pages = pages_map(2 * HUGE_PAGE_BYTES, HUGE_PAGE_BYTES);
+    pages_allow_huge(pages + HUGE_PAGE_BYTES, HUGE_PAGE_BYTES, false);
+    for (size_t page = 0; page < HUGE_PAGE_BYTES / PAGE_BYTES; page += 2)
+        pages[page * PAGE_BYTES] = (char)(page % 100);
+    if (!pages_make_huge(pages))
+        skip(); /* a kernel before 6.1, or without huge pages */
+    assert_int_equal(huge_bytes_at(pages), HUGE_PAGE_BYTES);
+    for (size_t page = 0; page < HUGE_PAGE_BYTES / PAGE_BYTES; page++)
+        assert_int_equal(pages[page * PAGE_BYTES], page % 2 ? 0 : page % 100);
+    assert_true(pages_make_huge(pages));
+    assert_false(pages_make_huge(pages + HUGE_PAGE_BYTES)); /* where there may be none */
+    assert_true(pages_unmap(pages, 2 * HUGE_PAGE_BYTES));
+    assert_false(pages_make_huge(pages));
+}
+
 static void test_resize_in_place_grows_only_into_free_space(void **state)
 {
     (void)state;
@@ -377,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_in_use_sees_a_single_page),
         cmocka_unit_test(test_discarded_pages_read_as_zero_and_are_not_resident),
         cmocka_unit_test(test_resident_counts_over_long_ranges),
+        cmocka_unit_test(test_a_huge_page_is_made_of_pages_and_of_none),
         cmocka_unit_test(test_resize_in_place_grows_only_into_free_space),
         cmocka_unit_test(test_move_keeps_the_contents),
         cmocka_unit_test(test_a_place_to_move_to_is_for_what_the_kernel_would_move),

@@ -24,7 +24,8 @@ enum {
     PAGE_FILE = 1 << 2,
     PAGE_PRESENT = 1 << 3,
     PAGE_SWAPPED = 1 << 4,
-    PAGE_ZERO = 1 << 5
+    PAGE_ZERO = 1 << 5,
+    PAGE_HUGE = 1 << 6
 };
 
 enum {

@@ -17,7 +17,7 @@
 
 /* Bits of an entry of pagemap. */
 static const uint64_t ENTRY_PRESENT = UINT64_C(1) << 63, ENTRY_SWAPPED = UINT64_C(1) << 62,
-                      ENTRY_FILE = UINT64_C(1) << 61;
+                      ENTRY_FILE = UINT64_C(1) << 61, ENTRY_ALONE = UINT64_C(1) << 56;
 
 static int page_file = -1;
 static bool has_scan = true;
@@ -86,19 +86,26 @@ static bool is_selected(uint64_t entry, enum selection selection)
            (selection == ALL_PAGES || !(entry & ENTRY_FILE));
 }
 
+enum { ENTRIES = 128 };
+
+/* From `start` on. Returns how many were read; 0: none can be. */
+static size_t read_entries(int file, uintptr_t start, uintptr_t end, uint64_t entries[ENTRIES])
+{
+    size_t pages = (end - start) / PAGE_BYTES;
+    if (pages > ENTRIES)
+        pages = ENTRIES;
+    long bytes = SYSCALL_4(SYS_pread64, file, entries, pages * sizeof entries[0],
+                           start / PAGE_BYTES * sizeof entries[0]);
+    return syscall_failed(bytes) ? 0 : (size_t)bytes / sizeof entries[0];
+}
+
 static bool each_by_entries(const struct walk *walk)
 {
-    enum { ENTRIES = 128 };
     uint64_t entries[ENTRIES];
     for (uintptr_t start = walk->start; start < walk->end;) {
-        size_t pages = (walk->end - start) / PAGE_BYTES;
-        if (pages > ENTRIES)
-            pages = ENTRIES;
-        long bytes = SYSCALL_4(SYS_pread64, walk->file, entries, pages * sizeof entries[0],
-                               start / PAGE_BYTES * sizeof entries[0]);
-        if (syscall_failed(bytes) || bytes == 0)
+        size_t count = read_entries(walk->file, start, walk->end, entries);
+        if (count == 0)
             return false;
-        size_t count = (size_t)bytes / sizeof entries[0];
         for (size_t i = 0; i < count; i++, start += PAGE_BYTES)
             if (is_selected(entries[i], walk->selection))
                 walk->visit(walk->argument, start, start + PAGE_BYTES,
@@ -127,6 +134,37 @@ bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visi
 {
     const struct walk walk = {page_file, start, end, ALL_PAGES, visit, argument};
     return each(&walk);
+}
+
+size_t resident_alone(uintptr_t start, uintptr_t end)
+{
+    uint64_t entries[ENTRIES];
+    size_t pages = 0;
+    while (start < end) {
+        size_t count = read_entries(page_file, start, end, entries);
+        if (count == 0)
+            return 0;
+        for (size_t i = 0; i < count; i++)
+            pages += (entries[i] & ENTRY_PRESENT) && (entries[i] & ENTRY_ALONE);
+        start += count * PAGE_BYTES;
+    }
+    return pages * PAGE_BYTES;
+}
+
+bool resident_is_huge(uintptr_t start, uintptr_t end)
+{
+    struct page_region region;
+    struct pagemap_scan scan = {
+        .size = sizeof scan,
+        .start = start,
+        .end = end,
+        .regions = (uint64_t)&region,
+        .region_count = 1,
+        .category_mask = PAGE_HUGE,
+        .return_mask = PAGE_HUGE,
+    };
+    long found = SYSCALL_3(SYS_ioctl, page_file, PAGEMAP_SCAN_REQUEST, &scan);
+    return !syscall_failed(found) && found == 1 && region.start == start && region.end == end;
 }
 
 /* Counts. */

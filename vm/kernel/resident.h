@@ -23,6 +23,13 @@ bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visi
 /* At each collection, before. */
 bool resident_open(void);
 
+/* Bytes of a range in memory that no other process has, too. 0 also where the kernel does not tell.
+ */
+size_t resident_alone(uintptr_t start, uintptr_t end);
+
+/* Whether a range is mapped by huge pages. False also where the kernel does not tell. */
+bool resident_is_huge(uintptr_t start, uintptr_t end);
+
 /* Counts what ranges of the caller's own memory have in memory. Shares no state with the walks
  * above: any thread, any time, but not in a sandbox. */
 struct resident_count {

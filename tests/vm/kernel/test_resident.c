@@ -5,6 +5,8 @@
  */
 #include "tests/unit/unit.h"
 
+#include <unistd.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -155,6 +157,48 @@ static void test_without_the_kernels_word_nothing_is_visited(void **state)
 
 /* The counts. */
 
+static void test_pages_are_alone_until_a_child_has_them_too(void **state)
+{
+    (void)state;
+    char *pages = pages_map(4 * PAGE_BYTES, PAGE_BYTES);
+    uintptr_t start = (uintptr_t)pages;
+    assert_true(resident_open());
+    pages[0] = pages[3 * PAGE_BYTES] = 1;
+    if (resident_alone(start, start + PAGE_BYTES) == 0)
+        skip(); /* the kernel does not tell */
+    assert_int_equal(resident_alone(start, start + 4 * PAGE_BYTES), 2 * PAGE_BYTES);
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    assert_true(child > 0);
+    pages[0] = 2; /* a copy, of which the child has none */
+    assert_int_equal(resident_alone(start, start + 4 * PAGE_BYTES), PAGE_BYTES);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(resident_alone(start, start + 4 * PAGE_BYTES), 2 * PAGE_BYTES);
+    assert_true(pages_unmap(pages, 4 * PAGE_BYTES));
+}
+
+static void test_huge_pages_are_told_from_small_ones(void **state)
+{
+    (void)state;
+    char *pages = pages_map(HUGE_PAGE_BYTES, HUGE_PAGE_BYTES);
+    uintptr_t start = (uintptr_t)pages;
+    assert_true(resident_open());
+    pages_allow_huge(pages, HUGE_PAGE_BYTES, false);
+    memset(pages, 1, HUGE_PAGE_BYTES);
+    assert_false(resident_is_huge(start, start + HUGE_PAGE_BYTES));
+    pages_allow_huge(pages, HUGE_PAGE_BYTES, true);
+    bool made = pages_make_huge(pages);
+    bool is_huge = resident_is_huge(start, start + HUGE_PAGE_BYTES);
+    assert_true(pages_discard(pages + PAGE_BYTES, PAGE_BYTES));
+    assert_false(resident_is_huge(start, start + HUGE_PAGE_BYTES));
+    assert_true(pages_unmap(pages, HUGE_PAGE_BYTES));
+    if (!made || !is_huge)
+        skip(); /* the kernel has none, or does not tell */
+}
+
 static struct resident_count count_in(char *pages, size_t bytes)
 {
     struct resident_count count;
@@ -264,6 +308,8 @@ int main(void)
         cmocka_unit_test(test_a_forked_child_counts_its_own_pages),
         cmocka_unit_test(test_where_the_page_file_cannot_be_had_the_count_says_so),
         cmocka_unit_test(test_a_count_leaves_no_descriptor),
+        cmocka_unit_test(test_pages_are_alone_until_a_child_has_them_too),
+        cmocka_unit_test(test_huge_pages_are_told_from_small_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
