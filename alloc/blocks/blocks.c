@@ -72,6 +72,8 @@ static void note_freed_block(const void *block)
     size_t index;
     if (!slab || !slab_find(slab, block, &index))
         return;
+    if (!atomic_load_explicit(&slab->has_freed, memory_order_relaxed))
+        atomic_store_explicit(&slab->has_freed, true, memory_order_relaxed);
     __atomic_fetch_or(slab_unborn(slab, index / SLAB_WORD_BLOCKS), slab_bit(index),
                       __ATOMIC_RELAXED);
 }

@@ -116,6 +116,13 @@ bool blocks_each_slab_at_exit(void (*visit)(void *argument, struct slab *slab), 
  * one before is visited. */
 void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), void *argument);
 
+/* A part of such a walk: the next `most` records after those of the parts before. *next is 0 at
+ * first. Blocks that were made during a fork are not visited: blocks_each_of_fork. Between two
+ * parts slabs may come and go: one that was there at the first is visited, maybe twice. False:
+ * there is no more. Needs blocks_lock. */
+bool blocks_some_slabs(size_t *next, size_t most, void (*visit)(void *argument, struct slab *slab),
+                       void *argument);
+
 /* The bits have been swept: frees the large blocks that are dead, and has each thread look
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
 void blocks_swept(void);
@@ -135,6 +142,8 @@ void blocks_begin_late_sweep(void);
 void blocks_swept_late(void);
 /* Sweeps what is left. Needs blocks_lock; threads may run. */
 void blocks_sweep_rest(void);
+/* A part of it, as blocks_some_slabs. */
+bool blocks_sweep_some(size_t *next, size_t most);
 
 /* Young slabs (young.c), for a collector that wants SLAB_OLD_ROWS. Needs blocks_lock and a stopped
  * world, unless it says otherwise. This one needs blocks_lock alone. */

@@ -106,6 +106,8 @@
  *       local free list                                                      the list's head
  *     blocks_heap.taken_bytes           any thread                           fetch_add, relaxed
  *     blocks_heap.block_was_freed       any thread sets; stopped: clears     store, relaxed
+ *     slab.has_freed                    any thread sets; holder of `lock`    store, relaxed
+ *                                       clears, while none are noted
  *     blocks_heap.common_heap           holder of common_lock                not atomic
  *     blocks_heap, the rest             holder of `lock`                     some fields atomic
  *
@@ -133,6 +135,7 @@
  *       frees_until_rebin
  *     shape, and all with `lock`        [no stopped holder]; in a fork [frozen]
  *     block_was_freed                   the block is in a register, or noted (blocks_have_freed)
+ *     has_freed                         the block has no unborn bit yet: as before it
  *     is_of_fork                        there are no collections in a frozen heap
  *     start, zero, in_slow_path,        no collection reads them
  *       delay, retired_bytes,

@@ -68,3 +68,8 @@ void blocks_sweep_rest(void)
 {
     blocks_each_slab(sweep_rest_of, NULL);
 }
+
+bool blocks_sweep_some(size_t *next, size_t most)
+{
+    return blocks_some_slabs(next, most, sweep_rest_of, NULL);
+}

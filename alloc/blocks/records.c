@@ -179,6 +179,51 @@ static void each_in_segment(const struct segment *segment, size_t record_bytes,
         visit_record(to, (struct slab *)record);
 }
 
+/* The records are numbered: those of few words before the others, each kind's area before the
+ * granules of the heap that became records. What is added pushes the numbers of those behind it up,
+ * so `next` may be a record that was visited, and is none that was passed over. */
+struct record_part {
+    const struct slab_visit *to;
+    size_t next, left, seen;
+};
+
+static void visit_part(struct record_part *part, char *start, size_t records, size_t record_bytes)
+{
+    size_t first = part->next - part->seen;
+    bool begins_here = part->next >= part->seen && first < records;
+    part->seen += records;
+    if (!begins_here || part->left == 0)
+        return;
+    size_t count = records - first < part->left ? records - first : part->left;
+    char *from = start + first * record_bytes;
+    const struct segment segment = {from, from + count * record_bytes};
+    each_in_segment(&segment, record_bytes, part->to);
+    part->next += count;
+    part->left -= count;
+}
+
+static void visit_part_of_pool(struct record_part *part, const struct record_pool *pool)
+{
+    struct segment segment;
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        visit_part(part, segment.start,
+                   (size_t)((char *)segment.end - (char *)segment.start) / pool->record_bytes,
+                   pool->record_bytes);
+    for (struct record_granule *granule = pool->granules; granule; granule = granule->next)
+        visit_part(part, (char *)(granule + 1), records_in_granule(pool), pool->record_bytes);
+}
+
+bool blocks_some_slabs(size_t *next, size_t most, void (*visit)(void *argument, struct slab *slab),
+                       void *argument)
+{
+    const struct slab_visit to = {visit, argument, .prefetches = true};
+    struct record_part part = {&to, *next, most, 0};
+    visit_part_of_pool(&part, &blocks_heap.records[RECORD_FEW_WORDS]);
+    visit_part_of_pool(&part, &blocks_heap.records[RECORD_ALL_WORDS]);
+    *next = part.next;
+    return part.next < part.seen;
+}
+
 static void each_in_pool(const struct record_pool *pool, const struct slab_visit *to)
 {
     struct segment segment;

@@ -141,6 +141,7 @@ struct slab {
     _Atomic bool has_pins;        /* a block of it was pinned once */
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
     bool is_closed;               /* a retired large block has no access: see quarantine.h */
+    _Atomic bool has_freed;       /* a block of it has been noted: blocks_note_freed */
     _Atomic uint16_t start;       /* the first block of its first round; 0 after it: slabs.c */
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;

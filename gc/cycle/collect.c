@@ -59,7 +59,7 @@
 #include "vm/metadata.h"
 #include "vm/syscall.h"
 
-/* Which part of a collection a stop is. NO_STOP: a cycle begins, and protects pages first.
+/* Which part of a collection a stop is. NO_STOP: a cycle begins, and prepares pages first.
  * LEAK_STOP: a snapshot is made to find the leaks, and nothing is reclaimed. */
 enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP, LEAK_STOP };
 
@@ -79,6 +79,7 @@ static struct {
     bool in_copy;               /* this is the child of a snapshot */
     bool forks;                 /* cycles mark in snapshots, where there can be any */
     bool forked;                /* the one at hand does, or did */
+    size_t spans;               /* to gather before it */
     struct snapshot copy;       /* of a cycle */
     struct forked_result taken; /* from it */
     uint64_t copied_root_bytes;
@@ -91,6 +92,7 @@ static struct {
     bool verifying; /* the second marking, a full one */
     uint64_t rescanned_bytes, rescanned_before;
     bool is_unswept;    /* the last collection has left its sweep: [swept-before-stop] */
+    size_t next_swept;  /* blocks_sweep_some */
     uint64_t old_bytes; /* live after the last full collection, or promoted since */
     struct mark_result marked;
     struct sweep_result swept;
@@ -169,10 +171,11 @@ static void next_mapping(bool has_stack)
                        (state.part != FIRST_STOP || state.forked));
 }
 
-/* Whatever the cycle has marked is cleared by the next collection: [given up is full]. */
+/* Whatever the cycle has marked is cleared by the next collection: [given up is full]. (Before its
+ * first stop it has marked nothing.) */
 static void give_up_cycle(void)
 {
-    if (concurrent_runs())
+    if (concurrent_has_marks())
         state.is_full = true;
     concurrent_end(true);
     snapshot_end(&state.copy);
@@ -251,6 +254,11 @@ static void begin(struct root_visitor *visitor)
 static void mark_reachable(void)
 {
     struct mark_result verifiers;
+    if (ends_copied()) {
+        state.marked = state.taken.marked;
+        state.statistics.pinned_blocks = state.taken.pinned;
+        return;
+    }
     uint64_t pinned = mark_pinned();
     if (state.verifying) {
         mark_finish(0, &verifiers);
@@ -258,11 +266,6 @@ static void mark_reachable(void)
     }
     if (state.part == FIRST_STOP)
         return;
-    if (ends_copied()) {
-        state.marked = state.taken.marked;
-        state.statistics.pinned_blocks = state.taken.pinned;
-        return;
-    }
     if (state.part == LAST_STOP)
         concurrent_mark_changed();
     if (state.minor) {
@@ -339,6 +342,7 @@ static enum sweep_leaks leaks_now(void)
 static void leave_sweep(enum sweep_leaks leaks)
 {
     state.is_unswept = true;
+    state.next_swept = 0;
     state.swept = (struct sweep_result){0};
     sweep_begin_late(leaks);
     state.old_bytes = state.marked.bytes + concurrent_taken_bytes();
@@ -466,11 +470,9 @@ static void set_pace(const struct collection *collection)
     pace_collected(&report);
 }
 
-/* [swept-before-stop] */
-static void end_sweep(void)
+/* All slabs are swept. */
+static void count_late_sweep(void)
 {
-    if (!state.is_unswept)
-        return;
     state.is_unswept = false;
     sweep_end_late(&state.swept);
     count_swept();
@@ -478,6 +480,15 @@ static void end_sweep(void)
     pace_swept(state.swept.promoted_bytes);
     if (generations_are_on() && !pace_has_minors())
         generations_rest();
+}
+
+/* [swept-before-stop] */
+static void end_sweep(void)
+{
+    if (!state.is_unswept)
+        return;
+    blocks_sweep_rest();
+    count_late_sweep();
 }
 
 static void finish(const struct collection *collection)
@@ -571,9 +582,9 @@ static bool wants_cycle(enum collect_cause cause)
            (cause == CAUSE_FULL && pace_wants_cycle());
 }
 
-/* The marks of a snapshot that is done. One that has failed gives the cycle up. wait: for its end,
- * but not for ever: the child may have been stopped. */
-static void take_copy(bool wait)
+/* One that has failed gives the cycle up. wait: for its end, but not for ever: the child may have
+ * been stopped. */
+static void await_copy(bool wait)
 {
     enum { NAP_NS = 200000, PATIENCE_NAPS = 50000 };
     static const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -582,14 +593,23 @@ static void take_copy(bool wait)
         SYSCALL_2(SYS_nanosleep, &nap, NULL);
         found = snapshot_look(&state.copy, true);
     }
-    if (found == SNAPSHOT_DONE) {
-        state.taken = forked_take_over(&state.copy);
-        state.copied_root_bytes = state.copy.report->root_bytes;
-        concurrent_copy_taken(state.copy.report->cpu_ns);
-        snapshot_end(&state.copy);
-    } else if (wait || found != SNAPSHOT_RUNS) {
+    if (found == SNAPSHOT_DONE)
+        concurrent_take_copy();
+    else if (wait || found != SNAPSHOT_RUNS)
         give_up_cycle();
-    }
+}
+
+/* Some of the marks of a snapshot that is done; all of them. */
+static void take_copy(bool all)
+{
+    if (!concurrent_takes_copy())
+        await_copy(all);
+    if (!concurrent_takes_copy() || forked_take_some(&state.copy, all))
+        return;
+    state.taken = forked_taken(&state.copy);
+    state.copied_root_bytes = state.copy.report->root_bytes;
+    concurrent_copy_taken(state.copy.report->cpu_ns);
+    snapshot_end(&state.copy);
 }
 
 /* A program that asks for a collection does not get one that began before. */
@@ -606,7 +626,9 @@ static enum part next_part(enum collect_cause cause)
     if (state.minor || !wants_cycle(cause))
         return WHOLE;
     state.forked = may_fork();
-    return cause == CAUSE_FULL && !state.forked ? NO_STOP : FIRST_STOP;
+    state.spans = state.forked ? forked_begin() : 0;
+    bool prepares = cause == CAUSE_FULL && (!state.forked || state.spans > 0);
+    return prepares ? NO_STOP : FIRST_STOP;
 }
 
 /* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that
@@ -614,6 +636,13 @@ static enum part next_part(enum collect_cause cause)
 static size_t expected_live(void)
 {
     return state.old_bytes > 0 ? state.old_bytes : blocks_used_bytes();
+}
+
+/* It may have cleared marks. */
+static void fail_first_stop(void)
+{
+    give_up_cycle();
+    state.is_full = true;
 }
 
 /* No cycle has begun where there is no child. */
@@ -626,8 +655,7 @@ static void begin_forked_cycle(void)
         concurrent_begin_copied(pace_room_of_cycle(), expected_live());
         return;
     }
-    give_up_cycle();
-    state.is_full = true;
+    fail_first_stop();
 }
 
 /* With the locks. False: nothing was reclaimed. */
@@ -635,7 +663,10 @@ static bool run_part(void)
 {
     switch (state.part) {
     case NO_STOP:
-        concurrent_begin_protecting(pace_room_of_cycle(), expected_live());
+        if (state.forked)
+            concurrent_begin_gathering(pace_room_of_cycle(), state.spans);
+        else
+            concurrent_begin_protecting(pace_room_of_cycle(), expected_live());
         return false;
     case FIRST_STOP:
         if (state.forked)
@@ -643,7 +674,7 @@ static bool run_part(void)
         else if (collection_run_first_stop(&state.driver))
             concurrent_begin(pace_room_of_cycle(), expected_live());
         else
-            give_up_cycle();
+            fail_first_stop();
         return false;
     default:
         break;
@@ -680,7 +711,6 @@ static void begin_locked(enum collect_cause cause, size_t requested)
     snapshot_reap(&state.leak_search);
     snapshot_reap(&state.copy);
     blocks_lock();
-    end_sweep();
     state.cause = cause;
     state.requested = requested;
     state.minor = false;
@@ -690,7 +720,11 @@ static void begin_locked(enum collect_cause cause, size_t requested)
 static bool collect_locked(enum collect_cause cause, size_t requested)
 {
     begin_locked(cause, requested);
+    if (generations_are_on())
+        end_sweep(); /* the pace asks what was promoted */
     state.part = next_part(cause);
+    if (state.part != NO_STOP)
+        end_sweep(); /* else slices do it */
     bool reclaimed = run_part();
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);
@@ -744,6 +778,7 @@ enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool ma
 static bool begin_leaks_locked(void)
 {
     begin_locked(CAUSE_LEAKS, 0);
+    end_sweep();
     give_up_cycle();
     state.part = LEAK_STOP;
     bool begun = snapshot_prepare(&state.leak_search, 0) &&
@@ -797,15 +832,27 @@ bool collect_cycle_runs(void)
     return concurrent_runs();
 }
 
+/* Before a snapshot is prepared. False: all is swept. */
+static bool sweep_some(void)
+{
+    enum { SLABS_OF_SLICE = 256 };
+    if (!state.is_unswept || !concurrent_gathers())
+        return false;
+    if (!blocks_sweep_some(&state.next_swept, SLABS_OF_SLICE))
+        count_late_sweep();
+    return true;
+}
+
 static void slice(size_t work)
 {
-    if (!concurrent_awaits_copy()) {
+    uint64_t begun_ns = monotonic_ns();
+    if (concurrent_awaits_copy())
+        take_copy(concurrent_is_overdue());
+    else if (!sweep_some()) {
         concurrent_slice(work);
         return;
     }
-    uint64_t begun_ns = monotonic_ns();
-    take_copy(concurrent_is_overdue());
-    concurrent_looked_at_copy(monotonic_ns() - begun_ns);
+    concurrent_did_slice(monotonic_ns() - begun_ns);
 }
 
 void collect_slice(size_t work)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "alloc/blocks/blocks.h"
+#include "gc/cycle/forked.h"
 #include "gc/cycle/generations.h"
 #include "gc/mark/mark.h"
 #include "gc/world/roots.h"
@@ -19,14 +20,26 @@
 
 enum { ROUNDS = 2, CHUNK_PAGES = 32 };
 
-/* In bytes. A slice is due when so many were taken; it does no more work than the second. */
+/* In bytes. A slice is due when so many were taken, at least; it does no more work than the second.
+ */
 enum { SLICE_TAKEN = 64 << 10, SLICE_MOST = 512 << 10 };
 /* Of live blocks: the smallest are more work than they have bytes. */
 enum { WORK_FOR_BYTE = 2 };
 /* Of a page that is protected. */
 enum { PAGE_WORK = 256 };
 
-enum phase { IDLE, PROTECTING, PROTECTED, MARKING, ROUND, COPIED, PROTECTING_LAST, MARKED };
+enum phase {
+    IDLE,
+    PROTECTING,
+    GATHERING,
+    PREPARED,
+    MARKING,
+    ROUND,
+    COPIED,
+    TAKING,
+    PROTECTING_LAST,
+    MARKED
+};
 
 static struct {
     bool on, forks;
@@ -37,6 +50,7 @@ static struct {
      * it. An address would be a root. */
     size_t next_range, next_offset;
     size_t begun_at, room, work_for_page; /* bytes taken */
+    _Atomic size_t slice_taken;           /* a slice is due when so many were taken */
     _Atomic size_t sliced_at;
     uint64_t slices_ns; /* of this cycle */
     struct concurrent_statistics statistics;
@@ -176,6 +190,7 @@ static void set_room(size_t room, size_t live)
     cycle.begun_at = blocks_taken_bytes();
     atomic_store_explicit(&cycle.sliced_at, cycle.begun_at, memory_order_relaxed);
     cycle.room = room;
+    cycle.slice_taken = SLICE_TAKEN;
     cycle.work_for_page = WORK_FOR_BYTE * live / (room / PAGE_BYTES + 1) + PAGE_BYTES;
 }
 
@@ -185,6 +200,16 @@ void concurrent_begin_protecting(size_t room, size_t live)
     cycle.slices_ns = 0;
     begin_walk();
     set_phase(PROTECTING);
+}
+
+/* In a quarter of the room, for what is taken meanwhile is in small pages. */
+void concurrent_begin_gathering(size_t room, size_t spans)
+{
+    set_room(room, 0);
+    if (room / 4 / spans > SLICE_TAKEN)
+        cycle.slice_taken = room / 4 / spans;
+    cycle.slices_ns = 0;
+    set_phase(GATHERING);
 }
 
 void concurrent_protect(void)
@@ -212,14 +237,31 @@ void concurrent_begin(size_t room, size_t live)
 
 void concurrent_begin_copied(size_t room, size_t live)
 {
-    cycle.slices_ns = 0;
+    if (!concurrent_runs())
+        cycle.slices_ns = 0;
     concurrent_begin(room, live);
     set_phase(COPIED);
 }
 
+bool concurrent_gathers(void)
+{
+    return atomic_load_explicit(&cycle.phase, memory_order_relaxed) == GATHERING;
+}
+
 bool concurrent_awaits_copy(void)
 {
-    return atomic_load_explicit(&cycle.phase, memory_order_relaxed) == COPIED;
+    enum phase phase = atomic_load_explicit(&cycle.phase, memory_order_relaxed);
+    return phase == COPIED || phase == TAKING;
+}
+
+void concurrent_take_copy(void)
+{
+    set_phase(TAKING);
+}
+
+bool concurrent_takes_copy(void)
+{
+    return cycle.phase == TAKING;
 }
 
 void concurrent_copy_taken(uint64_t cpu_ns)
@@ -245,7 +287,7 @@ static size_t taken_since_slice(void)
 
 bool concurrent_is_due(void)
 {
-    return taken_since_slice() >= SLICE_TAKEN;
+    return taken_since_slice() >= cycle.slice_taken;
 }
 
 bool concurrent_is_overdue(void)
@@ -256,7 +298,7 @@ bool concurrent_is_overdue(void)
 bool concurrent_is_to_stop(void)
 {
     enum phase phase = atomic_load_explicit(&cycle.phase, memory_order_relaxed);
-    return phase == MARKED || phase == PROTECTED || (phase != COPIED && concurrent_is_overdue());
+    return phase == MARKED || phase == PREPARED || (phase != COPIED && concurrent_is_overdue());
 }
 
 /* What is due and is more than a slice may do is left to the next. */
@@ -295,6 +337,15 @@ static void work_on_marks(size_t work, bool may_read)
     mark_end_slice();
 }
 
+/* One page is work enough. What was taken in excess is not made up for. After half of the room it
+ * is too late for more pages. */
+static void prepare_snapshot(bool may_read)
+{
+    atomic_store_explicit(&cycle.sliced_at, blocks_taken_bytes(), memory_order_relaxed);
+    if (!forked_prepare_some(may_read && concurrent_taken_bytes() < cycle.room / 2))
+        set_phase(PREPARED);
+}
+
 static void count_slice(uint64_t ns)
 {
     cycle.slices_ns += ns;
@@ -310,6 +361,11 @@ void concurrent_slice(size_t work)
 {
     uint64_t begun_ns = monotonic_ns();
     bool may_read = resident_open() && !roots_pages_fault();
+    if (cycle.phase == GATHERING) {
+        prepare_snapshot(may_read);
+        count_slice(monotonic_ns() - begun_ns);
+        return;
+    }
     if (work == 0)
         work = due_work();
     cycle.scan = dirty_begin();
@@ -319,11 +375,11 @@ void concurrent_slice(size_t work)
     } else if (concurrent_has_marks())
         work_on_marks(work, may_read);
     else if (cycle.phase == PROTECTING && !walk_some(work, false))
-        set_phase(PROTECTED);
+        set_phase(PREPARED);
     count_slice(monotonic_ns() - begun_ns);
 }
 
-void concurrent_looked_at_copy(uint64_t ns)
+void concurrent_did_slice(uint64_t ns)
 {
     atomic_store_explicit(&cycle.sliced_at, blocks_taken_bytes(), memory_order_relaxed);
     count_slice(ns);

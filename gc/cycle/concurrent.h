@@ -92,14 +92,21 @@ bool concurrent_runs(void);
 /* Before the first stop: slices protect pages from here on; or all at once. `room`: bytes that the
  * program may take meanwhile; `live`: bytes that are to be marked. */
 void concurrent_begin_protecting(size_t room, size_t live);
+/* Or prepare a snapshot, with so many spans for huge pages (forked_begin). */
+void concurrent_begin_gathering(size_t room, size_t spans);
+bool concurrent_gathers(void);
 void concurrent_protect(void);
 /* After the first stop. room: until all is marked. */
 void concurrent_begin(size_t room, size_t live);
 /* The same, of a cycle that marks in a snapshot. */
 void concurrent_begin_copied(size_t room, size_t live);
-/* Whether a snapshot marks; whether so much was taken meanwhile that it is to be waited for. */
+/* Whether a snapshot marks, or its marks are taken over; whether so much was taken meanwhile that
+ * it is to be waited for. */
 bool concurrent_awaits_copy(void);
 bool concurrent_is_overdue(void);
+/* It is done: its marks are taken over from here on. */
+void concurrent_take_copy(void);
+bool concurrent_takes_copy(void);
 /* Its marks are taken over. cpu_ns: of the child. Slices protect pages from here on. */
 void concurrent_copy_taken(uint64_t cpu_ns);
 /* Whether that was. */
@@ -109,8 +116,8 @@ bool concurrent_has_marks(void);
 bool concurrent_is_due(void);
 /* A slice. `work`: of so many bytes, 0: what is due. All signals are blocked. */
 void concurrent_slice(size_t work);
-/* Instead of a slice: it was looked whether the snapshot is done, perhaps waited for it. */
-void concurrent_looked_at_copy(uint64_t ns);
+/* Another has done one: swept, or looked whether the snapshot is done, perhaps waited for it. */
+void concurrent_did_slice(uint64_t ns);
 /* Nothing is left but a stop, or the program has taken too much to wait for longer. */
 bool concurrent_is_to_stop(void);
 

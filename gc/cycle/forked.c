@@ -8,34 +8,150 @@
 #include "gc/cycle/forked.h"
 
 #include "alloc/blocks/blocks.h"
+#include "gc/cycle/generations.h"
 #include "gc/cycle/verify.h"
+#include "vm/granule_map.h"
+#include "vm/kernel/process.h"
+#include "vm/kernel/resident.h"
+#include "vm/owner.h"
+#include "vm/pages.h"
+
+/* A fork takes 14 ms for each GiB of pages, and 1 ms of huge ones (docs/measurements/gc.md). */
+static const size_t GATHER_LEAST_BYTES = (size_t)64 << 20;
+
+/* Spans of a huge page's bytes, counted over the heap's ranges, then over the other mappings that
+ * the last stop has read. (An address would be a root.) When one comes or goes some are passed
+ * over, and what was mapped in its place is private memory as well, or refused. */
+static struct {
+    size_t next;      /* the next cycle goes on here */
+    unsigned refused; /* one after the other */
+    uint64_t made;    /* ever */
+} gathering;
+
+/* So many refusals are no accident. A slice ends when it has looked at so many spans. */
+enum { HOPELESS = 8, SPANS_OF_SLICE = 32 };
+
+/* Slabs are given their places, and later their marks, so many at a time. */
+enum { SLABS_OF_SLICE = 256 };
+
+static struct {
+    size_t next;  /* blocks_some_slabs */
+    size_t words; /* that have places */
+} places;
+static size_t next_taken; /* blocks_some_slabs */
+
+/* What is missing is brought. So little may be: an eighth. What another process has, too, is left
+ * alone: it would be copied. Returns whether it has cost a huge page's time. */
+static bool gather_span(uintptr_t start)
+{
+    uintptr_t end = start + HUGE_PAGE_BYTES;
+    if (resident_is_huge(start, end) || resident_alone(start, end) < HUGE_PAGE_BYTES / 8 * 7)
+        return false;
+    bool made = pages_make_huge((void *)start);
+    gathering.made += made;
+    gathering.refused = made ? 0 : gathering.refused + 1;
+    return true;
+}
+
+/* A walk over the spans. */
+struct span_walk {
+    size_t spans;    /* of what is behind */
+    size_t looks;    /* left */
+    bool has_worked; /* that was enough */
+};
+
+static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end)
+{
+    uintptr_t first = round_up(start, HUGE_PAGE_BYTES);
+    size_t before = walk->spans;
+    if (first >= end)
+        return;
+    walk->spans += (end - first) / HUGE_PAGE_BYTES;
+    for (; !walk->has_worked && walk->looks > 0 && gathering.next < walk->spans; walk->looks--)
+        walk->has_worked = gather_span(first + (gathering.next++ - before) * HUGE_PAGE_BYTES);
+}
+
+static void walk_range(void *walk, const char *start, const char *end, const struct slab *mapping)
+{
+    (void)mapping;
+    walk_spans(walk, (uintptr_t)start, (uintptr_t)end);
+}
+
+/* The heap's may have grown since; it was walked as ranges. */
+static bool is_of_program(const struct mapping *mapping)
+{
+    const struct owner *owner = granule_map_get((const void *)mapping->start);
+    return !mapping->shared && mapping->readable && mapping->writable &&
+           (!owner || owner->kind == OWNER_RECORDS) &&
+           (mapping->name_length == 0 || mapping_is_named(mapping, "[heap]") ||
+            mapping_name_begins(mapping, "[anon:"));
+}
+
+/* False: there are no more spans, or it is hopeless. */
+static bool gather(void)
+{
+    struct span_walk walk = {.looks = SPANS_OF_SLICE};
+    size_t count;
+    const struct mapping *mappings = process_last_mappings(&count);
+    blocks_each_range(walk_range, &walk);
+    for (size_t i = 0; i < count; i++)
+        if (is_of_program(&mappings[i]))
+            walk_spans(&walk, mappings[i].start, mappings[i].end);
+    return gathering.next < walk.spans && gathering.refused < HOPELESS;
+}
+
+size_t forked_begin(void)
+{
+    places.next = places.words = 0;
+    gathering.refused = 0;
+    if (generations_are_on() || blocks_used_bytes() < GATHER_LEAST_BYTES)
+        return 0;
+    return blocks_used_bytes() / HUGE_PAGE_BYTES;
+}
+
+uint64_t forked_gathered(void)
+{
+    return gathering.made;
+}
 
 static uint64_t *words_of(const struct snapshot *snapshot)
 {
     return (uint64_t *)(void *)(snapshot->result + sizeof(struct forked_result));
 }
 
-static void give_place(void *argument, struct slab *slab)
+static void give_place(void *unused, struct slab *slab)
 {
-    size_t *count = argument;
-    slab->marks_at = (uint32_t)*count + 1;
+    (void)unused;
+    slab->marks_at = (uint32_t)places.words + 1;
+    atomic_store_explicit(&slab->has_freed, false, memory_order_relaxed);
     for (size_t i = 0; i < slab_words(slab); i++)
         *slab_unborn(slab, i) = 0;
-    *count += slab_words(slab);
+    places.words += slab_words(slab);
+}
+
+bool forked_prepare_some(bool gathers)
+{
+    if (gathers && gather())
+        return true;
+    if (gathers)
+        gathering.next = 0;
+    return blocks_some_slabs(&places.next, SLABS_OF_SLICE, give_place, NULL);
 }
 
 bool forked_prepare(struct snapshot *snapshot)
 {
-    size_t count = 0;
-    blocks_each_slab_by_bits(give_place, &count);
-    return count < UINT32_MAX &&
-           snapshot_prepare(snapshot, sizeof(struct forked_result) + count * sizeof(uint64_t));
+    blocks_some_slabs(&places.next, SIZE_MAX, give_place, NULL);
+    blocks_each_of_fork(give_place, NULL);
+    next_taken = 0;
+    size_t bytes = places.words * sizeof(uint64_t);
+    return places.words < UINT32_MAX &&
+           snapshot_prepare(snapshot, sizeof(struct forked_result) + bytes);
 }
 
 static void hand_back_slab(void *words, struct slab *slab)
 {
     uint64_t *marks = (uint64_t *)words + slab->marks_at - 1;
-    for (size_t i = 0; i < slab_words(slab); i++)
+    for (size_t i = 0; slab->marks_at > 0 && i < slab_words(slab); i++)
         marks[i] = slab->words[i].mark;
 }
 
@@ -45,7 +161,8 @@ void forked_hand_back(const struct snapshot *snapshot, const struct forked_resul
     blocks_each_slab_by_bits(hand_back_slab, words_of(snapshot));
 }
 
-/* Blocks that were made during a fork are in slabs that nobody has marked newborn: large.c. */
+/* A slab that was made after places were given and before the fork; and blocks that were made
+ * during a fork, in slabs that nobody has marked newborn (large.c). */
 static void mark_newer(void *unused, struct slab *slab)
 {
     (void)unused;
@@ -64,16 +181,25 @@ static void take_over_slab(void *words, struct slab *slab)
         slab->words[i].mark = marks[i];
 }
 
-struct forked_result forked_take_over(const struct snapshot *snapshot)
+bool forked_take_some(const struct snapshot *snapshot, bool rest)
 {
-    blocks_each_slab_by_bits(take_over_slab, words_of(snapshot));
+    size_t most = rest ? SIZE_MAX : SLABS_OF_SLICE;
+    return blocks_some_slabs(&next_taken, most, take_over_slab, words_of(snapshot));
+}
+
+struct forked_result forked_taken(const struct snapshot *snapshot)
+{
+    blocks_each_of_fork(take_over_slab, words_of(snapshot));
     verify_copied_marks();
     return *(const struct forked_result *)(const void *)snapshot->result;
 }
 
+/* Nothing else has changed since the child marked what was not live. */
 static void complete_marks(void *unused, struct slab *slab)
 {
     (void)unused;
+    if (!atomic_load_explicit(&slab->has_freed, memory_order_relaxed))
+        return;
     for (size_t i = 0; i < slab_words(slab); i++)
         slab->words[i].mark |= *slab_unborn(slab, i) | ~slab_live(slab, i);
 }
@@ -83,5 +209,5 @@ void forked_complete(void)
 {
     blocks_each_of_fork(mark_newer, NULL);
     if (blocks_have_freed())
-        blocks_each_slab_by_bits(complete_marks, NULL);
+        blocks_each_slab(complete_marks, NULL);
 }

@@ -53,6 +53,7 @@
 #include "alloc/own_text.h"
 #include "gc/cycle/collect.h"
 #include "gc/cycle/concurrent.h"
+#include "gc/cycle/forked.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
@@ -820,6 +821,7 @@ static void visit_cycles(statistic_visitor *visit, void *argument,
     visit(argument, "gc_cycles", "last_pages", statistics->last_pages);
     visit(argument, "gc_cycles", "rescanned_bytes", statistics->rescanned_bytes);
     visit(argument, "gc_cycles", "verified", verify_counts().cycles);
+    visit(argument, "gc_cycles", "huge_pages", forked_gathered());
 }
 
 static void visit_generations(statistic_visitor *visit, void *argument,

@@ -206,9 +206,11 @@ void sweep_begin_late(enum sweep_leaks leaks)
     late_result = (struct sweep_result){0};
     late.leaks = leaks;
     late.promotes = generations_are_on();
-    blocks_take_young(NULL, NULL);
+    if (late.promotes)
+        blocks_take_young(NULL, NULL);
     blocks_begin_late_sweep();
-    blocks_enter_threads_slabs();
+    if (late.promotes)
+        blocks_enter_threads_slabs();
 }
 
 void sweep_late(struct slab *slab, enum sweeper sweeper)
@@ -219,6 +221,5 @@ void sweep_late(struct slab *slab, enum sweeper sweeper)
 
 void sweep_end_late(struct sweep_result *result)
 {
-    blocks_sweep_rest();
     *result = late_result;
 }

@@ -67,7 +67,7 @@ bool sweep_may_be_late(enum sweep_leaks leaks);
 void sweep_begin_late(enum sweep_leaks leaks);
 /* Of struct blocks_collector. */
 void sweep_late(struct slab *slab, enum sweeper sweeper);
-/* Sweeps what is left. result: of the whole sweep. The heap's lock is held. */
+/* All is swept (blocks_sweep_rest). result: of the whole sweep. The heap's lock is held. */
 void sweep_end_late(struct sweep_result *result);
 
 #endif

@@ -2,12 +2,14 @@
 """Pauses of the collector, its kinds apart, and what they cost.
 
     /usr/bin/python3 tests/measure/pauses.py [ROUNDS] [--program NAME]... [-s SPEC]... [--seconds N]
+                                             [--first-in-line]
 
 Run in the build directory. Programs: destroy 18, destroy 21, session_cache, thread_churn, foreign
 (python3 with a gigabyte of mappings of its own), redis and node with 500 MB and more live under a
 load of N seconds (180). Specs are of `gc`; by default a stopped world, generations, and generations
 with cycles, each with frees ignored, and the last with frees that count. Rounds take turns; figures
-are medians of the rounds, maxima are of all.
+are medians of the rounds, maxima are of all. --first-in-line: servers run before all others (chrt;
+needs root), so that no stop has the scheduler's delay in it; what they fork does not.
 
 A stop is all that a program sees of a collection, but for slices, in which the thread that
 allocates marks. The 99th percentile is the upper end of its bucket, a power of two. `mmu` is the
@@ -115,8 +117,9 @@ def served(
     command: list[str], port: int, load: Callable[[int, float], int], spec: str, folder: Path
 ) -> Found:
     statistics = folder / "s.json"
+    before = ["chrt", "--rr", "--reset-on-fork", "1"] if ASKED.first_in_line else []
     process = subprocess.Popen(
-        command,
+        [*before, *command],
         env=environment(spec, statistics),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -260,5 +263,6 @@ if __name__ == "__main__":
     parser.add_argument("--program", action="append", choices=PROGRAMS)
     parser.add_argument("-s", "--spec", action="append")
     parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--first-in-line", action="store_true")
     ASKED = parser.parse_args()
     sys.exit(main())

@@ -175,6 +175,15 @@ static void assert_visits(each_record *each, bool unused_too)
         assert_int_equal(known[i].visits, known[i].in_use || unused_too);
 }
 
+static void each_in_parts(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    enum { PART = 7 };
+    size_t next = 0;
+    while (blocks_some_slabs(&next, PART, visit, argument))
+        ;
+    assert_false(blocks_some_slabs(&next, PART, visit, argument));
+}
+
 /* In order of address: first those with few words. */
 static void test_each_record_is_visited_once_and_in_order(void **state)
 {
@@ -199,11 +208,45 @@ static void test_each_record_is_visited_once_and_in_order(void **state)
             assert_visits(each_slab_record, true);
             assert_visits(blocks_each_slab, false);
             assert_visits(blocks_each_slab_by_bits, false);
+            assert_visits(each_in_parts, false);
         }
     }
     for (size_t i = 0; i < HELD; i++)
         if (held[i])
             drop_record(held[i]);
+}
+
+static void count_old_visit(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0; i < known_count; i++)
+        known[i].visits += known[i].record == slab;
+}
+
+/* New records of few words move those of many on. */
+static void test_parts_pass_no_record_over_that_was_there_before(void **state)
+{
+    (void)state;
+    struct slab *made[2 * HELD];
+    size_t count = 0, next = 0;
+    for (; count < HELD; count++) {
+        made[count] = new_record(count % 2 ? SLAB_MAX_WORDS : 1);
+        made[count]->capacity = 1;
+    }
+    known_count = 0;
+    memset(known, 0, sizeof known);
+    blocks_each_slab(know, NULL);
+    for (bool more = true; more;) {
+        more = blocks_some_slabs(&next, 5, count_old_visit, NULL);
+        if (count < 2 * HELD) {
+            made[count] = new_record(count % 4 ? 1 : SLAB_MAX_WORDS);
+            made[count++]->capacity = 1;
+        }
+    }
+    for (size_t i = 0; i < known_count; i++)
+        assert_true(known[i].visits > 0);
+    while (count > 0)
+        drop_record(made[--count]);
 }
 
 static void count(void *number, struct slab *slab)
@@ -319,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_a_record_that_is_used_again_is_clean_but_for_its_queues),
         cmocka_unit_test(test_during_a_cycle_the_blocks_of_a_new_slab_are_marked_and_unborn),
         cmocka_unit_test(test_each_record_is_visited_once_and_in_order),
+        cmocka_unit_test(test_parts_pass_no_record_over_that_was_there_before),
         cmocka_unit_test(test_blocks_of_a_fork_are_visited_and_may_be_freed_meanwhile),
         cmocka_unit_test(test_without_memory_free_granules_become_records),
     };
