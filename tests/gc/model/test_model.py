@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The models of the cycle that marks while the program runs, and of the bits of ignored frees: they
-hold as they are, and each invariant that is taken away makes them fail."""
+"""The models of the cycle that marks while the program runs, of the one that marks in a snapshot,
+and of the bits of ignored frees: they hold as they are, and each invariant that is taken away makes
+them fail."""
 
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 MODEL = Path(__file__).parent / "cycle.pml"
 RETIRED = Path(__file__).parent / "retired.pml"
+FORKED = Path(__file__).parent / "forked.pml"
 
 LOST, TWICE = "reached", "listed"  # the assertion that fails
 # Blocks, collections; they are the least with which the model fails.
@@ -29,6 +31,19 @@ WITHOUT_IN_RETIRED = {
     "LOCKED_SET": "(word&2)",  # handed-out-clean
     "LOCKED_CLEAR": "(word&1)",  # free-is-noted
     "STOP": "(word&1)",
+}
+
+NOTHING_IS_LOST, FREE_IS_MARKED = "(b==one)", "].live"
+WITHOUT_IN_FORKED = {
+    "COPY": NOTHING_IS_LOST,
+    "BORN_MARKED": NOTHING_IS_LOST,
+    "MARK_NEWER": NOTHING_IS_LOST,
+    "NOTE": NOTHING_IS_LOST,
+    "NOTE_FIRST": NOTHING_IS_LOST,
+    "SAYING_SO": NOTHING_IS_LOST,
+    "REGISTER": NOTHING_IS_LOST,
+    "OWN_PLACE": NOTHING_IS_LOST,
+    "FREE_MARKED": FREE_IS_MARKED,
 }
 
 pytestmark = pytest.mark.skipif(
@@ -75,7 +90,23 @@ def test_bits_of_ignored_frees_fail_without(invariant: str, tmp_path: Path) -> N
     assert WITHOUT_IN_RETIRED[invariant] in told, told
 
 
-@pytest.mark.parametrize("model, tested", [(MODEL, WITHOUT), (RETIRED, WITHOUT_IN_RETIRED)])
+def test_marks_of_a_snapshot_hold_in_every_interleaving(tmp_path: Path) -> None:
+    told = verdict(tmp_path, model=FORKED)
+    assert "errors: 0" in told and "max search depth too small" not in told, told
+
+
+@pytest.mark.parametrize("invariant", WITHOUT_IN_FORKED)
+def test_marks_of_a_snapshot_fail_without(invariant: str, tmp_path: Path) -> None:
+    property_ = WITHOUT_IN_FORKED[invariant]
+    alone = ("NOTHING_IS_LOST_ALONE",) if property_ == NOTHING_IS_LOST else ()
+    told = verdict(tmp_path, f"WITHOUT_{invariant}", *alone, model=FORKED)
+    assert "errors: 1" in told and "assertion violated" in told and property_ in told, told
+
+
+@pytest.mark.parametrize(
+    "model, tested",
+    [(MODEL, WITHOUT), (RETIRED, WITHOUT_IN_RETIRED), (FORKED, WITHOUT_IN_FORKED)],
+)
 def test_each_invariant_of_the_model_is_tested(model: Path, tested: dict[str, object]) -> None:
     named = set()
     for line in model.read_text().splitlines():
