@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -683,6 +684,36 @@ class TestWhatIsTold:
         monkeypatch.setitem(sys.modules, "distributed", None)
         with pytest.raises(UserError, match="install the Debian package python3-distributed"):
             connection.dask()
+
+    @pytest.mark.parametrize(("module", "told"), [("distributed.utils", False), ("here", True)])
+    def test_what_dasks_coroutines_raise_at_the_end_is_not_told(
+        self, module: str, told: bool
+    ) -> None:
+        program = f"""
+            from allotrope.features.cluster import connection
+            connection.dask()
+            import distributed.utils, sys, types
+            here = types.SimpleNamespace(log_errors=lambda function: function)
+            class Forever:
+                def __await__(self): yield
+            @{module}.log_errors
+            async def hang():
+                try:
+                    await Forever()
+                finally:
+                    if {told}: raise ValueError("ours")
+            left = hang()
+            left.send(None)
+        """
+        done = subprocess.run(
+            [PYTHON, "-c", textwrap.dedent(program)],
+            env={**os.environ, "PYTHONPATH": str(SOURCE / "analysis")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("ValueError: ours" in done.stderr) == told
+        assert told or done.stderr == ""
 
     def test_without_a_cluster_dask_is_not_imported(self) -> None:
         program = "import sys, allotrope.commands.cli; print('distributed' in sys.modules)"

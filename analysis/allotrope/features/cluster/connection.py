@@ -6,9 +6,11 @@ Dask is optional. It is imported here, when a cluster is asked for, and nowhere 
 
 import contextlib
 import logging
+import os
 import platform
 import re
 import signal
+import sys
 from typing import Any, Callable, Iterator, Sequence
 
 from ...system.errors import UserError
@@ -42,7 +44,26 @@ def dask() -> Any:
     # What goes wrong is told by us, once. Dask's loggers have levels of their own, and not all of
     # them have its name.
     logging.disable(logging.ERROR)
+    sys.unraisablehook = _of_others(os.path.dirname(distributed.__file__))
     return distributed
+
+
+Hook = Callable[["sys.UnraisableHookArgs"], Any]
+
+
+def _of_others(folder: str, tell: Hook = sys.__unraisablehook__) -> Hook:
+    """What Dask's own coroutines raise when they are dropped, perhaps as the interpreter ends, when
+    this module's names are gone, is no one's to know."""
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        at = unraisable.exc_traceback
+        while at is not None:
+            if at.tb_frame.f_code.co_filename.startswith(folder):
+                return
+            at = at.tb_next
+        tell(unraisable)
+
+    return hook
 
 
 def local_workers(address: str) -> int | None:
