@@ -153,7 +153,7 @@ size_t resident_alone(uintptr_t start, uintptr_t end)
 
 bool resident_is_huge(uintptr_t start, uintptr_t end)
 {
-    struct page_region region;
+    struct page_region region = {0};
     struct pagemap_scan scan = {
         .size = sizeof scan,
         .start = start,

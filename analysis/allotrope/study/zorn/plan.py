@@ -28,8 +28,8 @@ SIMULATED = MODERN[:1]
 LIBGC, LIBGC_INCREMENTAL = "libgc", "libgc:incremental"
 COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC, LIBGC_INCREMENTAL)
 # The same collector as the second, without and with what the paper predicts; gc:classic has no
-# generations. By its own pace a heap as small as those of 1992 is not collected often enough to have
-# any: so much is handed out between two full collections, and a quarter between two minor ones.
+# generations. By its own pace it hardly collects a heap as small as those of 1992; so this much
+# is handed out between two full collections, and a quarter of it between two minor ones.
 WITHOUT_GENERATIONS = f"{COLLECTORS[1]},initial={1 << 20}"
 GENERATIONS = f"{WITHOUT_GENERATIONS},generations=2"
 PREDICTED = (WITHOUT_GENERATIONS, GENERATIONS)
