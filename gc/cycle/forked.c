@@ -23,7 +23,10 @@ static const size_t GATHER_LEAST_BYTES = (size_t)64 << 20;
  * the last stop has read. (An address would be a root.) When one comes or goes some are passed
  * over, and what was mapped in its place is private memory as well, or refused. */
 static struct {
-    size_t next;      /* the next cycle goes on here */
+    size_t begun; /* where this cycle has: the last one may not have come to the end */
+    size_t next;
+    bool is_round; /* it has begun at 0 again, and goes on until there */
+    bool is_done;
     unsigned refused; /* one after the other */
     uint64_t made;    /* ever */
 } gathering;
@@ -87,22 +90,39 @@ static bool is_of_program(const struct mapping *mapping)
             mapping_name_begins(mapping, "[anon:"));
 }
 
-/* False: there are no more spans, or it is hopeless. */
+static size_t walk_all(struct span_walk *walk)
+{
+    size_t count;
+    const struct mapping *mappings = process_last_mappings(&count);
+    blocks_each_range(walk_range, walk);
+    for (size_t i = 0; i < count; i++)
+        if (is_of_program(&mappings[i]))
+            walk_spans(walk, mappings[i].start, mappings[i].end);
+    return walk->spans;
+}
+
+/* False: all spans were looked at, or it is hopeless. */
 static bool gather(void)
 {
     struct span_walk walk = {.looks = SPANS_OF_SLICE};
-    size_t count;
-    const struct mapping *mappings = process_last_mappings(&count);
-    blocks_each_range(walk_range, &walk);
-    for (size_t i = 0; i < count; i++)
-        if (is_of_program(&mappings[i]))
-            walk_spans(&walk, mappings[i].start, mappings[i].end);
-    return gathering.next < walk.spans && gathering.refused < HOPELESS;
+    if (gathering.is_done || gathering.refused >= HOPELESS)
+        return false;
+    size_t spans = walk_all(&walk);
+    bool at_end = gathering.next >= spans;
+    if (at_end && !gathering.is_round) {
+        gathering.next = 0;
+        gathering.is_round = true;
+        at_end = false;
+    }
+    gathering.is_done = gathering.is_round && (at_end || gathering.next >= gathering.begun);
+    return true;
 }
 
 size_t forked_begin(void)
 {
     places.next = places.words = 0;
+    gathering.begun = gathering.next;
+    gathering.is_round = gathering.is_done = false;
     gathering.refused = 0;
     if (generations_are_on() || blocks_used_bytes() < GATHER_LEAST_BYTES)
         return 0;
@@ -131,11 +151,8 @@ static void give_place(void *unused, struct slab *slab)
 
 bool forked_prepare_some(bool gathers)
 {
-    if (gathers && gather())
-        return true;
-    if (gathers)
-        gathering.next = 0;
-    return blocks_some_slabs(&places.next, SLABS_OF_SLICE, give_place, NULL);
+    return (gathers && gather()) ||
+           blocks_some_slabs(&places.next, SLABS_OF_SLICE, give_place, NULL);
 }
 
 bool forked_prepare(struct snapshot *snapshot)
