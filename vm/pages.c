@@ -273,7 +273,7 @@ void pages_allow_huge(void *address, size_t bytes, bool allow)
     SYSCALL_3(SYS_madvise, address, bytes, allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-/* The headers of Debian 12 lack the advice. */
+/* The C library of Debian 12 does not name the advice. */
 bool pages_make_huge(void *address)
 {
     enum { ADVICE_COLLAPSE = 25 }; /* MADV_COLLAPSE */

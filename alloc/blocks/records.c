@@ -213,38 +213,38 @@ static void visit_part_of_pool(struct record_part *part, const struct record_poo
         visit_part(part, (char *)(granule + 1), records_in_granule(pool), pool->record_bytes);
 }
 
-bool blocks_some_slabs(size_t *next, size_t most, void (*visit)(void *argument, struct slab *slab),
-                       void *argument)
+/* False: there are no more. */
+static bool visit_some(const struct slab_visit *to, size_t *next, size_t most)
 {
-    const struct slab_visit to = {visit, argument, .prefetches = true};
-    struct record_part part = {&to, *next, most, 0};
+    struct record_part part = {to, *next, most, 0};
     visit_part_of_pool(&part, &blocks_heap.records[RECORD_FEW_WORDS]);
     visit_part_of_pool(&part, &blocks_heap.records[RECORD_ALL_WORDS]);
     *next = part.next;
     return part.next < part.seen;
 }
 
-static void each_in_pool(const struct record_pool *pool, const struct slab_visit *to)
+static void visit_all(const struct slab_visit *to)
 {
-    struct segment segment;
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        each_in_segment(&segment, pool->record_bytes, to);
-    for (struct record_granule *granule = pool->granules; granule; granule = granule->next)
-        for (size_t i = 0; i < records_in_granule(pool); i++)
-            visit_record(to, record_in_granule(pool, granule, i));
+    size_t next = 0;
+    visit_some(to, &next, SIZE_MAX);
+}
+
+bool blocks_some_slabs(size_t *next, size_t most, void (*visit)(void *argument, struct slab *slab),
+                       void *argument)
+{
+    const struct slab_visit to = {visit, argument, .prefetches = true};
+    return visit_some(&to, next, most);
 }
 
 void each_slab_record(void (*visit)(void *argument, struct slab *slab), void *argument)
 {
     const struct slab_visit to = {visit, argument, .unused_too = true};
-    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
-    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
+    visit_all(&to);
 }
 
 static void each_in_use(const struct slab_visit *to)
 {
-    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], to);
-    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], to);
+    visit_all(to);
     for (struct slab *slab = blocks_heap.fork_slabs, *next; slab; slab = next) {
         next = slab->next; /* the visitor may free the block, and the record with it */
         to->visit(to->argument, slab);

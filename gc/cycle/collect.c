@@ -79,7 +79,6 @@ static struct {
     bool in_copy;               /* this is the child of a snapshot */
     bool forks;                 /* cycles mark in snapshots, where there can be any */
     bool forked;                /* the one at hand does, or did */
-    size_t spans;               /* to gather before it */
     struct snapshot copy;       /* of a cycle */
     struct forked_result taken; /* from it */
     uint64_t copied_root_bytes;
@@ -626,9 +625,8 @@ static enum part next_part(enum collect_cause cause)
     if (state.minor || !wants_cycle(cause))
         return WHOLE;
     state.forked = may_fork();
-    state.spans = state.forked ? forked_begin() : 0;
-    bool prepares = cause == CAUSE_FULL && (!state.forked || state.spans > 0);
-    return prepares ? NO_STOP : FIRST_STOP;
+    bool prepares = !state.forked || forked_begin();
+    return cause == CAUSE_FULL && prepares ? NO_STOP : FIRST_STOP;
 }
 
 /* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that
@@ -664,7 +662,7 @@ static bool run_part(void)
     switch (state.part) {
     case NO_STOP:
         if (state.forked)
-            concurrent_begin_gathering(pace_room_of_cycle(), state.spans);
+            concurrent_begin_gathering(pace_room_of_cycle());
         else
             concurrent_begin_protecting(pace_room_of_cycle(), expected_live());
         return false;
@@ -835,7 +833,6 @@ bool collect_cycle_runs(void)
 /* Before a snapshot is prepared. False: all is swept. */
 static bool sweep_some(void)
 {
-    enum { SLABS_OF_SLICE = 256 };
     if (!state.is_unswept || !concurrent_gathers())
         return false;
     if (!blocks_sweep_some(&state.next_swept, SLABS_OF_SLICE))

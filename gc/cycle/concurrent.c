@@ -203,11 +203,12 @@ void concurrent_begin_protecting(size_t room, size_t live)
 }
 
 /* In a quarter of the room, for what is taken meanwhile is in small pages. */
-void concurrent_begin_gathering(size_t room, size_t spans)
+void concurrent_begin_gathering(size_t room)
 {
+    size_t for_page = room / 4 / (blocks_used_bytes() / HUGE_PAGE_BYTES + 1);
     set_room(room, 0);
-    if (room / 4 / spans > SLICE_TAKEN)
-        cycle.slice_taken = room / 4 / spans;
+    if (for_page > SLICE_TAKEN)
+        cycle.slice_taken = for_page;
     cycle.slices_ns = 0;
     set_phase(GATHERING);
 }
@@ -355,19 +356,8 @@ static void count_slice(uint64_t ns)
         cycle.statistics.longest_slice_ns = ns;
 }
 
-/* Where a touch of the program's pages may wait for the program, their blocks are left to the
- * stopped world. */
-void concurrent_slice(size_t work)
+static void work_on_phase(size_t work, bool may_read)
 {
-    uint64_t begun_ns = monotonic_ns();
-    bool may_read = resident_open() && !roots_pages_fault();
-    if (cycle.phase == GATHERING) {
-        prepare_snapshot(may_read);
-        count_slice(monotonic_ns() - begun_ns);
-        return;
-    }
-    if (work == 0)
-        work = due_work();
     cycle.scan = dirty_begin();
     if (cycle.phase == PROTECTING_LAST) {
         if (!walk_some(work, false))
@@ -376,6 +366,18 @@ void concurrent_slice(size_t work)
         work_on_marks(work, may_read);
     else if (cycle.phase == PROTECTING && !walk_some(work, false))
         set_phase(PREPARED);
+}
+
+/* Where a touch of the program's pages may wait for the program, their blocks are left to the
+ * stopped world. */
+void concurrent_slice(size_t work)
+{
+    uint64_t begun_ns = monotonic_ns();
+    bool may_read = resident_open() && !roots_pages_fault();
+    if (cycle.phase == GATHERING)
+        prepare_snapshot(may_read);
+    else
+        work_on_phase(work > 0 ? work : due_work(), may_read);
     count_slice(monotonic_ns() - begun_ns);
 }
 

@@ -92,8 +92,8 @@ bool concurrent_runs(void);
 /* Before the first stop: slices protect pages from here on; or all at once. `room`: bytes that the
  * program may take meanwhile; `live`: bytes that are to be marked. */
 void concurrent_begin_protecting(size_t room, size_t live);
-/* Or prepare a snapshot, with so many spans for huge pages (forked_begin). */
-void concurrent_begin_gathering(size_t room, size_t spans);
+/* Or prepare a snapshot (forked_begin). */
+void concurrent_begin_gathering(size_t room);
 bool concurrent_gathers(void);
 void concurrent_protect(void);
 /* After the first stop. room: until all is marked. */

@@ -34,9 +34,6 @@ static struct {
 /* So many refusals are no accident. A slice ends when it has looked at so many spans. */
 enum { HOPELESS = 8, SPANS_OF_SLICE = 32 };
 
-/* Slabs are given their places, and later their marks, so many at a time. */
-enum { SLABS_OF_SLICE = 256 };
-
 static struct {
     size_t next;  /* blocks_some_slabs */
     size_t words; /* that have places */
@@ -118,15 +115,13 @@ static bool gather(void)
     return true;
 }
 
-size_t forked_begin(void)
+bool forked_begin(void)
 {
     places.next = places.words = 0;
     gathering.begun = gathering.next;
     gathering.is_round = gathering.is_done = false;
     gathering.refused = 0;
-    if (generations_are_on() || blocks_used_bytes() < GATHER_LEAST_BYTES)
-        return 0;
-    return blocks_used_bytes() / HUGE_PAGE_BYTES;
+    return !generations_are_on() && blocks_used_bytes() >= GATHER_LEAST_BYTES;
 }
 
 uint64_t forked_gathered(void)

@@ -63,8 +63,11 @@ struct forked_result {
  * is nearly full: for a large heap, and without minor collections, whose pages are protected one by
  * one.
  *
- * Returns about how many; 0: it is not worth it. */
-size_t forked_begin(void);
+ * Returns whether that is worth it. */
+bool forked_begin(void);
+
+/* Of which a slice sweeps so many, gives them places, or their marks. */
+enum { SLABS_OF_SLICE = 256 };
 
 /* Looks at some spans, until one is made a huge page; without `gathers`, and when there are no
  * more, some slabs get places. Needs resident_open and the heap's lock. False: nothing is left. */

@@ -63,6 +63,22 @@ struct ending run_child(child_body *body, void *argument)
     return ending;
 }
 
+pid_t start_idle_child(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    assert_true(child > 0);
+    return child;
+}
+
+void end_idle_child(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 void assert_child_succeeds(child_body *body, void *argument)
 {
     const struct ending ending = run_child(body, argument);

@@ -48,6 +48,10 @@ void assert_succeeded(const struct ending *ending);
  * `text`. */
 void assert_aborts(child_body *body, void *argument, const char *text);
 
+/* A forked child that does nothing, so that it has what its parent has until it is ended. */
+pid_t start_idle_child(void);
+void end_idle_child(pid_t child);
+
 /* For children: ends the process when the condition is false. */
 #define require(condition)                                                     \
     do {                                                                       \

@@ -5,10 +5,6 @@
  */
 #include "tests/gc/cycle/cycle_unit.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "gc/cycle/forked.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/sweep.h"
@@ -104,6 +100,14 @@ static void end(void)
     assert_true(blocks_is_valid());
 }
 
+static void whole_cycle(void)
+{
+    begin();
+    gather();
+    make_copy();
+    end();
+}
+
 static void sweep_rest(void)
 {
     blocks_lock();
@@ -153,15 +157,10 @@ static void test_what_another_process_has_is_left_alone(void **state)
     uint64_t gathered = forked_gathered();
     for (size_t i = 0; i < BLOCKS; i++)
         held[i][0] = held[i]; /* broken up, if they were huge pages */
-    pid_t child = fork();
-    if (child == 0)
-        for (;;)
-            pause();
-    assert_true(child > 0);
+    pid_t child = start_idle_child();
     begin();
     gather();
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    end_idle_child(child);
     assert_true(forked_gathered() - gathered < BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 8);
     make_copy();
     end();
@@ -173,10 +172,7 @@ static void test_what_was_dead_before_is_freed(void **state)
     (void)state;
     make_hidden(24 << 10);
     wipe_stack();
-    begin();
-    gather();
-    make_copy();
-    end();
+    whole_cycle();
     assert_true(live_hidden() < HIDDEN / 4);
     check_held();
 }
@@ -213,10 +209,7 @@ static void test_a_late_sweep_is_done_by_slices(void **state)
     (void)state;
     make_hidden(28 << 10);
     wipe_stack();
-    begin();
-    gather();
-    make_copy();
-    end();
+    whole_cycle();
     uint64_t freed = collect_statistics()->freed_blocks;
     begin();
     assert_int_equal(collect_statistics()->freed_blocks, freed);
@@ -233,10 +226,7 @@ static void test_slices_that_were_not_done_are_done_in_the_stops(void **state)
     (void)state;
     make_hidden(40 << 10);
     wipe_stack();
-    begin();
-    gather();
-    make_copy();
-    end();
+    whole_cycle();
     make_hidden(48 << 10);
     wipe_stack();
     uint64_t freed = collect_statistics()->freed_blocks;
@@ -275,10 +265,7 @@ static void test_blocks_of_a_fork_survive(void **state)
         kept[i] = new_parent(FORK_BYTES);
     fork_chain_parent();
     for (int cycles = 0; cycles < 2; cycles++) {
-        begin();
-        gather();
-        make_copy();
-        end();
+        whole_cycle();
         sweep_rest();
     }
     for (size_t i = 0; i < HIDDEN; i++)

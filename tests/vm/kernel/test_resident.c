@@ -5,8 +5,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <unistd.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -167,15 +165,10 @@ static void test_pages_are_alone_until_a_child_has_them_too(void **state)
     if (resident_alone(start, start + PAGE_BYTES) == 0)
         skip(); /* the kernel does not tell */
     assert_int_equal(resident_alone(start, start + 4 * PAGE_BYTES), 2 * PAGE_BYTES);
-    pid_t child = fork();
-    if (child == 0)
-        for (;;)
-            pause();
-    assert_true(child > 0);
+    pid_t child = start_idle_child();
     pages[0] = 2; /* a copy, of which the child has none */
     assert_int_equal(resident_alone(start, start + 4 * PAGE_BYTES), PAGE_BYTES);
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    end_idle_child(child);
     assert_int_equal(resident_alone(start, start + 4 * PAGE_BYTES), 2 * PAGE_BYTES);
     assert_true(pages_unmap(pages, 4 * PAGE_BYTES));
 }
