@@ -61,6 +61,7 @@
 #include "gc/cycle/verify.h"
 #include "gc/cycle/watch.h"
 #include "gc/mark/mark.h"
+#include "gc/world/excepted.h"
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "vm/freeze.h"
@@ -969,6 +970,8 @@ const struct allocator gc_default = {
     .stacks_are_given = roots_stacks_are_given,
     .pages_may_fault = roots_pages_may_fault,
     .not_copied = roots_are_not_copied,
+    .excepted = roots_are_excepted,
+    .not_excepted = excepted_forget,
     .code_is_written = roots_code_is_written,
     .before_exec = collect_before_exec,
     .after_exec = collect_after_exec,

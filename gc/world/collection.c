@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "gc/world/call_on_stack.h"
+#include "gc/world/excepted.h"
 #include "gc/world/recorder.h"
 #include "vm/asked_roots.h"
 #include "vm/clock.h"
@@ -200,6 +201,7 @@ static bool visit_and_copy(struct collection_driver *driver, uintptr_t stack_poi
     struct copy copy = {driver, &visitor};
     if (all_read)
         snapshot_begin(driver->current.snapshot, mark_copy, &copy);
+    excepted_take_back();
     times->marked = monotonic_ns();
     while (all_read && driver->collector->again && driver->collector->again()) {
         all_read = visit_roots(driver, stack_pointer);

@@ -66,7 +66,8 @@
  * Any other mapping is scanned whole, with dead coroutines and with what the signal has put there.
  *
  * Snapshots (snapshot.h). A child of the process has a copy of what is private, but not of what the
- * program has excepted (MADV_DONTFORK), nor what is in pages that it has wiped (MADV_WIPEONFORK).
+ * program has excepted (MADV_DONTFORK) and that is not lent (excepted.h), nor what is in pages that
+ * it has wiped (MADV_WIPEONFORK).
  * Shared mappings go on changing under it: a pointer could be moved out of one before the child has
  * read it, into private memory of which the child has an older copy. So
  *
@@ -88,6 +89,7 @@
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
 #include "vm/kernel/io_uring.h"
+#include "gc/world/excepted.h"
 #include "gc/world/half_seen_stacks.h"
 #include "gc/world/stop.h"
 #include "gc/world/recorder.h"
@@ -160,6 +162,12 @@ static _Atomic uintptr_t uncopied_start = UINTPTR_MAX, uncopied_end;
 void roots_are_not_copied(const void *start, size_t bytes)
 {
     widen(&uncopied_start, &uncopied_end, start, bytes);
+}
+
+void roots_are_excepted(const void *start, size_t bytes)
+{
+    roots_are_not_copied(start, bytes);
+    excepted_note(start, bytes);
 }
 
 bool roots_are_uncopied(uintptr_t start, uintptr_t end)
@@ -554,7 +562,8 @@ static bool scan_shared_mapping(const struct mapping *mapping)
 /* Whether a child of the process would not have it as it is: see above, Snapshots. */
 static bool is_uncopied(const struct mapping *mapping)
 {
-    return mapping->shared || (mapping->start < uncopied_end && mapping->end > uncopied_start);
+    return mapping->shared || (mapping->start < uncopied_end && mapping->end > uncopied_start &&
+                               !excepted_is_lent(mapping));
 }
 
 static bool is_of_part(const struct mapping *mapping)
@@ -696,6 +705,8 @@ static bool visit(enum part part, uintptr_t stack_pointer, const struct root_vis
     if (!recorder_refresh_ranges() || roots.memory_file < 0 ||
         !process_read_mappings(&mappings, &count))
         return false;
+    if (part == UNCOPIED)
+        excepted_lend(mappings, count);
     if (visitor->mapped)
         visitor->mapped(mappings, count);
     tell_of_unreadable(mappings, count);

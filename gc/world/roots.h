@@ -68,7 +68,7 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
 
 /* The same in two parts, of which a child with a copy of the memory visits the second
  * (snapshot.h): first what it does not have, or would find changed; then the rest. Both: false as
- * above. */
+ * above. From the first on, whatever it returns, memory is lent (excepted.h). */
 bool roots_visit_uncopied(uintptr_t stack_pointer, const struct root_visitor *visitor,
                           struct root_result *result);
 bool roots_visit_copied(const struct root_visitor *visitor, struct root_result *result);
@@ -76,6 +76,8 @@ bool roots_visit_copied(const struct root_visitor *visitor, struct root_result *
 /* Private memory that a child of the process will not have as it is. Any thread, before it is so.
  * What lies between two such ranges counts as well. */
 void roots_are_not_copied(const void *start, size_t bytes);
+/* The same, by MADV_DONTFORK. */
+void roots_are_excepted(const void *start, size_t bytes);
 /* Whether all of a range is known to be so. */
 bool roots_are_uncopied(uintptr_t start, uintptr_t end);
 

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "gc/world/excepted.h"
 #include "gc/world/recorder.h"
 #include "gc/world/roots.h"
 #include "vm/clock.h"
@@ -101,7 +102,7 @@ static void note_missing(void *argument, uintptr_t start, uintptr_t end)
         const struct owner *owner = granule_map_get((const void *)at);
         if (owner) {
             report->lacks_blocks |= owner->kind != OWNER_RECORDS;
-        } else if (!roots_are_uncopied(at, next)) {
+        } else if (excepted_is_lent(process_mapping_at(at)) || !roots_are_uncopied(at, next)) {
             if (report->missing_start == report->missing_end)
                 report->missing_start = at;
             report->missing_end = next;

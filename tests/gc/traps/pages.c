@@ -431,6 +431,58 @@ static void not_for_children(void)
     collect();
 }
 
+static bool a_child_has(char *page)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned char in_memory;
+        _exit(mincore(page, PAGE, &in_memory) != 0);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child);
+    return status == 0;
+}
+
+enum { EXCEPTED_PARTS = 11, EXCEPTED_PART = 1 << 18 };
+
+static void map_unseen(char *place)
+{
+    require((char *)syscall(SYS_mmap, place, EXCEPTED_PART, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == place);
+}
+
+/* V8's heap: the collector may lend it to a child of its own, and only to that. What comes to lie
+ * in the place of each second part the program's children have, if libc was told of its end or of
+ * its beginning: libc's own mappings are not seen. */
+static void excepted(void)
+{
+    enum { PARTS = EXCEPTED_PARTS, PART = EXCEPTED_PART };
+    memory = map_memory((PARTS + 1) * PART);
+    memory += PART - (uintptr_t)memory % PART;
+    for (int i = 0; i < PARTS; i++)
+        require(madvise(memory + i * PART, PART, MADV_DONTFORK) == 0);
+    put_at(memory + 600);
+    collect_and_look();
+    for (int i = 0; i < PARTS; i++)
+        require(!a_child_has(memory + i * PART));
+
+    require(madvise(memory + PART, PART, MADV_DOFORK) == 0);
+    require(mmap(memory + 3 * PART, PART, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory + 3 * PART);
+    require(munmap(memory + 5 * PART, PART) == 0);
+    map_unseen(memory + 5 * PART);
+    require(syscall(SYS_munmap, memory + 7 * PART, PART) == 0);
+    require(mmap(memory + 7 * PART, PART, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == memory + 7 * PART);
+    char *moved = map_memory(PART);
+    require(mremap(memory + 9 * PART, PART, PART, MREMAP_MAYMOVE | MREMAP_FIXED, moved) == moved);
+    map_unseen(memory + 9 * PART);
+    collect_and_look();
+    for (int i = 0; i < PARTS; i++)
+        require(a_child_has(memory + i * PART) == i % 2);
+    require(!a_child_has(moved));
+}
+
 /* Memory that the kernel itself cannot read. */
 static void secret(void)
 {
@@ -495,6 +547,7 @@ int main(int count, char **arguments)
         {"unmapped-in-large", unmapped_in_large},
         {"joined-below-block", joined_below_block},
         {"not-for-children", not_for_children},
+        {"excepted", excepted},
         {"secret", secret},
         {"other-view", other_view},
         {"system-v", system_v},

@@ -70,7 +70,7 @@ PAGES = (
     "below-dev below-dev-deleted other-root named-shared "
     "behind-guard-in-shared packed-by-guard-in-shared written-text file-for-code "
     "low-mappings truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large "
-    "joined-below-block not-for-children secret other-view system-v"
+    "joined-below-block not-for-children excepted secret other-view system-v"
 )
 EXECS = (
     "exec exec-in-thread exec-in-handler exec-fails exec-in-borrowed exec-kinds starved "

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "gc/world/excepted.h"
 #include "gc/world/stop.h"
 #include "tests/unit/unit.h"
 #include "vm/granule_map.h"
@@ -336,6 +337,54 @@ static void test_where_pages_may_fault_only_those_in_memory_are_touched(void **s
     assert_child_succeeds(say_that_pages_may_fault, NULL);
 }
 
+/* Snapshots: what the parent reads, and what the child. */
+
+static void visit_part(bool visit_one(uintptr_t, const struct root_visitor *, struct root_result *))
+{
+    const struct root_visitor visitor = {.words = look_at_words};
+    struct root_result result;
+    memset(is_seen, 0, sizeof is_seen);
+    require(resident_open() && visit_one((uintptr_t)__builtin_frame_address(0), &visitor, &result));
+}
+
+static bool visit_copied(uintptr_t stack_pointer, const struct root_visitor *visitor,
+                         struct root_result *result)
+{
+    (void)stack_pointer;
+    return roots_visit_copied(visitor, result);
+}
+
+/* 0: in what can be lent; 1: in less than a granule. */
+static void visit_excepted(void *unused)
+{
+    (void)unused;
+    require(process_forked());
+    char *place = map(4 * GRANULE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    char *small = map(3 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE) + PAGE_BYTES;
+    roots_are_excepted(place, 4 * GRANULE_BYTES);
+    roots_are_excepted(small, PAGE_BYTES);
+    require(madvise(place, 4 * GRANULE_BYTES, MADV_DONTFORK) == 0);
+    require(madvise(small, PAGE_BYTES, MADV_DONTFORK) == 0);
+    put(place + 600, 0);
+    put(small, 1);
+    visit_part(roots_visit_uncopied);
+    require(!is_seen[0] && is_seen[1]);
+    visit_part(visit_copied);
+    require(is_seen[0] && !is_seen[1]);
+    excepted_take_back();
+    require(visit() && is_seen[0] && is_seen[1]);
+    excepted_forget(place, 1);
+    visit_part(roots_visit_uncopied);
+    require(is_seen[0] && is_seen[1]);
+    excepted_take_back();
+}
+
+static void test_what_is_excepted_the_child_reads_if_it_is_lent(void **state)
+{
+    (void)state;
+    assert_child_succeeds(visit_excepted, NULL);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -356,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_a_block_that_cannot_be_read_is_read_with_the_roots),
         cmocka_unit_test(test_a_block_with_a_hole_cannot_be_read),
         cmocka_unit_test(test_where_pages_may_fault_only_those_in_memory_are_touched),
+        cmocka_unit_test(test_what_is_excepted_the_child_reads_if_it_is_lent),
     };
     return cmocka_run_group_tests_name("roots", tests, start, NULL);
 }

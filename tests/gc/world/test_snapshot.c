@@ -19,10 +19,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gc/world/excepted.h"
 #include "gc/world/recorder.h"
 #include "gc/world/roots.h"
 #include "gc/world/snapshot.h"
 #include "gc/world/stop.h"
+#include "vm/granule_map.h"
 #include "vm/kernel/process.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -267,6 +269,26 @@ static void test_what_is_known_to_be_lacking_does_no_harm(void **state)
     munmap(pages, 4 * PAGE_BYTES);
 }
 
+/* [nothing lacking] The parent has left it to the child. */
+static void test_what_was_lent_and_is_lacking_makes_the_snapshot_fail(void **state)
+{
+    (void)state;
+    static char byte;
+    const struct mapping *mappings;
+    size_t count, bytes = 4 * GRANULE_BYTES;
+    char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(pages, 1, bytes);
+    roots_are_excepted(pages, bytes);
+    assert_int_equal(madvise(pages, bytes, MADV_DONTFORK), 0);
+    assert_true(process_read_mappings(&mappings, &count));
+    excepted_lend(mappings, count);
+    assert_int_equal(madvise(pages, bytes, MADV_DONTFORK), 0);
+    begin(look_around, &byte);
+    assert_int_equal(wait_for_end(), SNAPSHOT_LACKING);
+    excepted_take_back();
+    munmap(pages, bytes);
+}
+
 static void *begin_in_thread(void *byte)
 {
     begin(look_around_and_wait, byte);
@@ -371,6 +393,7 @@ int main(void)
         SNAPSHOT_TEST(test_a_child_that_the_program_has_reaped_is_not_ended_again),
         SNAPSHOT_TEST(test_what_a_child_lacks_makes_the_snapshot_fail_once),
         SNAPSHOT_TEST(test_what_is_known_to_be_lacking_does_no_harm),
+        SNAPSHOT_TEST(test_what_was_lent_and_is_lacking_makes_the_snapshot_fail),
         SNAPSHOT_TEST(test_a_child_outlives_the_thread_that_made_it),
         SNAPSHOT_TEST(test_a_child_ends_with_the_process),
         SNAPSHOT_TEST(test_a_forked_child_leaves_its_sibling_alone),
