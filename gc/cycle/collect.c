@@ -611,6 +611,14 @@ static void take_copy(bool all)
     snapshot_end(&state.copy);
 }
 
+/* Whether a cycle may prepare pages in slices, before its first stop. Of every=N each other one
+ * does. */
+static bool may_prepare_in_slices(enum collect_cause cause)
+{
+    bool is_odd = concurrent_statistics()->cycles % 2 == 1;
+    return cause == CAUSE_FULL || (cause == CAUSE_EVERY && is_odd);
+}
+
 /* A program that asks for a collection does not get one that began before. */
 static enum part next_part(enum collect_cause cause)
 {
@@ -626,7 +634,7 @@ static enum part next_part(enum collect_cause cause)
         return WHOLE;
     state.forked = may_fork();
     bool prepares = !state.forked || forked_begin();
-    return cause == CAUSE_FULL && prepares ? NO_STOP : FIRST_STOP;
+    return prepares && may_prepare_in_slices(cause) ? NO_STOP : FIRST_STOP;
 }
 
 /* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that

@@ -241,6 +241,27 @@ static void test_slices_that_were_not_done_are_done_in_the_stops(void **state)
     check_held();
 }
 
+/* Each other cycle of every=N makes huge pages in slices, too. */
+static void test_forced_cycles_gather(void **state)
+{
+    (void)state;
+    unsigned gathered = 0;
+    for (int cycles = 0; cycles < 2; cycles++) {
+        wipe_stack();
+        assert_false(collect(CAUSE_EVERY, 0));
+        if (!concurrent_runs())
+            skip(); /* the world was stopped: there can be no child here */
+        gathered += concurrent_gathers();
+        gather();
+        if (!concurrent_awaits_copy())
+            assert_false(collect(CAUSE_EVERY, 0));
+        assert_true(concurrent_awaits_copy());
+        end();
+    }
+    assert_int_equal(gathered, 1);
+    check_held();
+}
+
 /* With some marks taken over and others not. */
 static void test_given_up_half_way_is_full(void **state)
 {
@@ -281,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_what_is_made_before_the_child_survives),
         cmocka_unit_test(test_a_late_sweep_is_done_by_slices),
         cmocka_unit_test(test_slices_that_were_not_done_are_done_in_the_stops),
+        cmocka_unit_test(test_forced_cycles_gather),
         cmocka_unit_test(test_given_up_half_way_is_full),
         cmocka_unit_test(test_blocks_of_a_fork_survive),
     };
