@@ -541,8 +541,8 @@ bool collect_init(const struct collect_options *options)
     bool works = mark_init(options->markers, options->stack_bytes) &&
                  collection_init(&state.driver, &collector);
     if (works && options->generations)
-        generations_init(options->dirty, options->verify);
-    else if (works && options->verify)
+        generations_init(options->dirty);
+    if (works && options->verify)
         verify_init();
     if (works && options->concurrent)
         concurrent_init(options->forks);

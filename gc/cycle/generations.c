@@ -27,12 +27,10 @@ static struct {
     struct generations_statistics statistics;
 } generations;
 
-void generations_init(enum dirty_provider provider, bool verify)
+void generations_init(enum dirty_provider provider)
 {
     dirty_open_by(recorder_userfaultfd);
     generations.on = dirty_open(provider) == DIRTY_ASYNC && mark_init_minor();
-    if (generations.on && verify)
-        verify_init();
     generations.resting = true;
 }
 

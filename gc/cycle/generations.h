@@ -80,9 +80,9 @@ struct generations_statistics {
     uint64_t refused; /* minor collections that doubt made full ones */
 };
 
-/* Before the first collection, once. verify: see verify.h. Where the kernel does not tell what was
- * written, all collections are full ones. */
-void generations_init(enum dirty_provider provider, bool verify);
+/* Before the first collection, once. Where the kernel does not tell what was written, all
+ * collections are full ones. */
+void generations_init(enum dirty_provider provider);
 
 /* False: there are no minor collections. */
 bool generations_are_on(void);

@@ -91,6 +91,16 @@ def test_cycles_are_done_and_found_right(tmp_path: Path) -> None:
     assert "gc_cycles" not in counted and counted["gc"]["collections"] > 0
 
 
+def test_cycles_in_a_child_are_found_right_without_dirty_bits(tmp_path: Path) -> None:
+    command = [str(BUILD / "bench_programs" / "session_cache"), *ARGUMENTS["session_cache"]]
+    forked = next(under for under in COLLECTORS if under.name == "cycles-forked")
+    spec = f"{forked.spec},dirty=none"
+    _, counted = Under("forked-none", LIBRARY, spec).run_counted(command, tmp_path)
+    if not counted["gc_snapshots"]["done"]:
+        pytest.skip("there can be no child here")
+    assert counted["gc_cycles"]["verified"] > 0
+
+
 def test_cycles_begin_when_a_collection_is_due_that_marks_for_long(tmp_path: Path) -> None:
     command = [str(BUILD / "bench_programs" / "destroy_forgets"), "depth=18", "replace=20000"]
     under = Under("gc", LIBRARY, "gc:free=ignore,markers=1,generations=2,concurrent=on,verify=on")
