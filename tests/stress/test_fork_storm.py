@@ -16,6 +16,7 @@ SPECS = (
     "gc:free=ignore,generations=2,concurrent=on,verify=on",
     "gc:free=ignore,generations=2,concurrent=on,dirty=none",
     "gc:free=ignore,generations=2,concurrent=fork,verify=on",
+    "gc:free=ignore,concurrent=fork,verify=on,every=1000",
     "gc:free=quarantine",
 )
 UNDER += [Under(spec, LIBRARY, spec) for spec in SPECS]
