@@ -46,8 +46,10 @@
 /* malloc. */
 
 /* Slabs of any class that are swept for each new one, as long as a late sweep has left some. So the
- * heap grows by one slab, and what is dead in so many comes free. */
-enum { VISITS_FOR_NEW_SLAB = 16 };
+ * heap grows by one slab, and what is dead in so many comes free. The same for each slab that is
+ * used again: an empty one is in its thread's bin, of no use to any other class, until the thread
+ * has looked at it. */
+enum { VISITS_FOR_NEW_SLAB = 16, VISITS_FOR_REUSED_SLAB = 8 };
 
 static bool adopt(struct thread_heap *heap, unsigned class_index)
 {
@@ -77,10 +79,12 @@ static bool take_new_slab(struct thread_heap *heap, unsigned class_index)
     return slab && make_current(&heap->bins[class_index], slab);
 }
 
-/* Time passes where no run is taken or given back, too: a server that is quiet has slabs with room.
- * Adoption and a new slab look by themselves. */
-static bool look_at_surplus(void)
+/* A slab that had room is current. Time passes where no run is taken or given back, too: a server
+ * that is quiet has slabs with room. Adoption and a new slab look by themselves. */
+static bool look_at_surplus(struct thread_heap *heap)
 {
+    if (sweep_was_late())
+        visit_some_after_sweep(heap, VISITS_FOR_REUSED_SLAB);
     lock_acquire(&blocks_heap.lock);
     release_and_give_back(0);
     return true;
@@ -101,7 +105,7 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
         if (use_available(bin) ||
             (sweep_was_late() && find_available_after_sweep(heap, class_index) &&
              use_available(bin)))
-            return look_at_surplus();
+            return look_at_surplus(heap);
         if (adopt(heap, class_index))
             return true;
         enum growth growth = ask_collector(

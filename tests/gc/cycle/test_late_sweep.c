@@ -22,6 +22,7 @@
 #include "gc/cycle/sweep.h"
 
 enum { BYTES = 1024, IN_SLAB = GRANULE_BYTES / BYTES, SLABS = 12, BLOCKS = SLABS * IN_SLAB };
+enum { OTHER_BYTES = 2048 };
 
 static void *kept[BLOCKS];       /* roots, until they are hidden */
 static uintptr_t hidden[BLOCKS]; /* no addresses; 0: none */
@@ -209,6 +210,28 @@ static void test_the_heap_does_not_grow_for_want_of_a_sweep(void **state)
     take_again(again, BLOCKS / 8);
     assert_true(sweeps[SWEEPER_OWNER] > 0);
     assert_true(blocks_used_bytes() <= used);
+    sweep_rest();
+    memset(again, 0, sizeof again);
+}
+
+/* What is empty serves any class: no other need take a new slab for that. */
+static void test_empty_slabs_go_back_while_others_are_used_again(void **state)
+{
+    (void)state;
+    make_blocks();
+    again[0] = new_parent(BLOCKS * sizeof(void *));
+    void **others = again[0];
+    for (size_t i = 0; i < BLOCKS; i++)
+        others[i] = new_parent(OTHER_BYTES);
+    memset(kept, 0, sizeof kept);
+    for (size_t i = 0; i < BLOCKS; i += 2)
+        others[i] = NULL;
+    wipe_stack();
+    run_cycle();
+    size_t used = blocks_used_bytes();
+    for (size_t i = 0; i < BLOCKS / 2; i += 2)
+        others[i] = new_parent(OTHER_BYTES);
+    assert_true(blocks_used_bytes() < used - BLOCKS * BYTES / 2);
     sweep_rest();
     memset(again, 0, sizeof again);
 }
@@ -487,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_what_is_dead_is_freed_after_the_stop),
         cmocka_unit_test(test_swept_before_use),
         cmocka_unit_test(test_the_heap_does_not_grow_for_want_of_a_sweep),
+        cmocka_unit_test(test_empty_slabs_go_back_while_others_are_used_again),
         cmocka_unit_test(test_swept_before_use_of_current_slabs_and_lists),
         cmocka_unit_test(test_listed_is_marked),
         cmocka_unit_test(test_remote_frees_are_marked),
