@@ -137,12 +137,12 @@ uint64_t caches_misses(const struct caches *caches, unsigned sets_log2, unsigned
  * stand deeper than `ways` in their stack. */
 static uint64_t displaced_in_stacks(const struct caches *caches, unsigned level, unsigned ways)
 {
-    size_t entries = caches_sets(caches, level) * caches->lanes;
+    const uint32_t *set = caches->levels[level].stacks;
+    const uint32_t *end = set + caches_sets(caches, level) * caches->lanes;
     uint64_t sum = 0;
-    for (size_t entry = 0; entry < entries; entry++) {
-        uint32_t dirty = caches->levels[level].stacks[entry] & ~TAG_MASK;
-        sum += dirty < ways && ways <= entry % caches->lanes;
-    }
+    for (; set < end; set += caches->lanes)
+        for (unsigned depth = ways; depth < caches->lanes; depth++)
+            sum += (set[depth] & ~TAG_MASK) < ways;
     return sum;
 }
 
