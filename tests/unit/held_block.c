@@ -27,27 +27,42 @@ static size_t next_index(const struct held_block *block, size_t index)
     return next < edge && !block->ends_only ? next : edge + 1;
 }
 
-static size_t bytes_of_word(size_t index, size_t bytes)
+/* Of the word with this index, in a block or a reach of so many bytes. Nearly all are whole, and
+ * copying and comparing those takes an instruction. */
+static bool is_whole(size_t index, size_t bytes)
 {
-    return bytes - index * WORD < WORD ? bytes - index * WORD : WORD;
+    return bytes - index * WORD >= WORD;
+}
+
+static void put_word(unsigned char *start, size_t index, size_t bytes, uint64_t word)
+{
+    if (is_whole(index, bytes))
+        memcpy(start + index * WORD, &word, WORD);
+    else
+        memcpy(start + index * WORD, &word, bytes - index * WORD);
+}
+
+static bool word_is(const unsigned char *start, size_t index, size_t bytes, uint64_t word)
+{
+    uint64_t found;
+    if (!is_whole(index, bytes))
+        return memcmp(start + index * WORD, &word, bytes - index * WORD) == 0;
+    memcpy(&found, start + index * WORD, WORD);
+    return found == word;
 }
 
 static void fill(const struct held_block *block)
 {
-    for (size_t i = 0; i * WORD < block->usable; i = next_index(block, i)) {
-        uint64_t word = word_at(block->number, i);
-        memcpy(block->start + i * WORD, &word, bytes_of_word(i, block->usable));
-    }
+    for (size_t i = 0; i * WORD < block->usable; i = next_index(block, i))
+        put_word(block->start, i, block->usable, word_at(block->number, i));
 }
 
 /* reach: how far the contents still go, if the block has been resized. */
 static bool is_filled(const struct held_block *block, const unsigned char *start, size_t reach)
 {
-    for (size_t i = 0; i * WORD < reach; i = next_index(block, i)) {
-        uint64_t word = word_at(block->number, i);
-        if (memcmp(start + i * WORD, &word, bytes_of_word(i, reach)) != 0)
+    for (size_t i = 0; i * WORD < reach; i = next_index(block, i))
+        if (!word_is(start, i, reach, word_at(block->number, i)))
             return false;
-    }
     return true;
 }
 
