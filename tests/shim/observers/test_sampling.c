@@ -41,25 +41,33 @@ static double sample(struct sampling *sampling, uint64_t bytes, uint32_t rate, u
     return sampling_weight(sampling, bytes, rate, random) * (double)bytes;
 }
 
+enum { RATE_UNBIASED = 4096, TOTAL = 2000000, CHANGES = 977 };
+
+/* What blocks of one size are estimated at in bytes, at one rate, or at five by turns. */
+static double estimate_blocks(uint64_t size, uint64_t blocks, bool at_many, uint64_t *random)
+{
+    struct sampling sampling = {0};
+    double estimate = 0;
+    uint64_t block = 0;
+    for (uint64_t change = 0; change < CHANGES; change++) {
+        uint32_t rate = (uint32_t)RATE_UNBIASED << (at_many ? change % 5 : 0);
+        for (; block * CHANGES < (change + 1) * blocks; block++)
+            estimate += sample(&sampling, size, rate, random);
+    }
+    return estimate;
+}
+
 /* Two million bytes in blocks of each size, at one rate or at many. */
 static void test_estimates_are_unbiased(void **state)
 {
     (void)state;
-    enum { RATE = 4096, TOTAL = 2000000 };
     static const uint64_t sizes[] = {1, 100, 4096, 9000, 12288, 30000, 500000};
     uint64_t random = 88172645463325252U;
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         uint64_t size = sizes[i / 2], blocks = (TOTAL + size - 1) / size;
         struct estimates estimates = {0};
-        for (int trial = 0; trial < TRIALS; trial++) {
-            struct sampling sampling = {0};
-            double estimate = 0;
-            for (uint64_t block = 0; block < blocks; block++) {
-                uint32_t rate = i % 2 ? (uint32_t)(RATE << block * 977 / blocks % 5) : RATE;
-                estimate += sample(&sampling, size, rate, &random);
-            }
-            note_estimate(&estimates, estimate);
-        }
+        for (int trial = 0; trial < TRIALS; trial++)
+            note_estimate(&estimates, estimate_blocks(size, blocks, i % 2, &random));
         assert_unbiased(&estimates, (double)(blocks * size));
     }
 }
