@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The benchmarks of collection print the same line, whoever manages their memory."""
 
+import functools
 import subprocess
 from pathlib import Path
 
@@ -51,6 +52,7 @@ COLLECTORS = [
 ]
 
 
+@functools.cache  # what glibc's run prints is compared with many times
 def line(name: str, under: Under = GLIBC, variant: str = "") -> str:
     program = BUILD / "bench_programs" / (name + variant)
     if not program.exists():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """gc:classic in whole programs: collections lose nothing, and the heap grows by the 1992 rules."""
 
+import functools
 import signal
 import subprocess
 from pathlib import Path
@@ -41,16 +42,19 @@ def classic(options: str = "") -> Under:
     return Under("gc:classic", LIBRARY, "gc:classic" + options)
 
 
+@functools.cache
+def printed_elsewhere(command: str) -> str:
+    name, *arguments = command.split()
+    line = [str(PROGRAMS / name), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("command, options", CASES)
 def test_programs_print_what_they_print_elsewhere(
     command: str, options: str, tmp_path: Path
 ) -> None:
-    name, *arguments = command.split()
-    expected = subprocess.run(
-        [str(PROGRAMS / name), *arguments], capture_output=True, text=True, check=True
-    )
     output, collector = run(classic(options), command, tmp_path)
-    assert output == expected.stdout
+    assert output == printed_elsewhere(command)
     # A collection is given up when a thread does not come to its stop for want of a processor.
     assert collector["collections"] > 10 * collector["given_up"]
 
