@@ -75,13 +75,16 @@ def java(folder: Path) -> list[str]:
 PROGRAMS = (redis, debian_rustc, upstream_rustc, go, firefox, java)
 
 
+@pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.__name__)
+def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A program of its own is built once: Go compiles its library with it."""
+    program: Callable[[Path], list[str]] = request.param
+    return program(tmp_path_factory.mktemp(program.__name__))
+
+
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 @pytest.mark.parametrize("spec", ["glibc", "blocks"])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_the_report_says_what_a_debugger_says(
-    program: Callable[[Path], list[str]], spec: str, tmp_path: Path
-) -> None:
-    command = program(tmp_path)
+def test_the_report_says_what_a_debugger_says(command: list[str], spec: str) -> None:
     environment = for_program(choose(spec), command[0]).environment()
     with Watcher() as watcher:
         launch(Launch(command, environment=environment, watcher=watcher, timeout=PATIENCE))
