@@ -183,9 +183,10 @@ struct allocator {
     /* The program is about to make pages, of blocks too, that nobody may touch, or not while its
      * other threads stand still, though no line of its maps tells (userfaultfd, MADV_GUARD_*). */
     void (*pages_may_fault)(void);
-    /* A child of the process is about to lack these pages, or find them empty (MADV_WIPEONFORK). */
+    /* A child of the process is about to lack these pages, or find them empty (MADV_DONTFORK,
+     * MADV_WIPEONFORK). */
     void (*not_copied)(const void *start, size_t bytes);
-    /* As not_copied: by MADV_DONTFORK. */
+    /* After not_copied, when MADV_DONTFORK has succeeded. */
     void (*excepted)(const void *start, size_t bytes);
     /* What is there may be excepted no longer, for it is to be unmapped, mapped over, moved, or
      * advised otherwise. Called only once `excepted` was. Any thread, signal handlers, a vfork

@@ -46,7 +46,7 @@ static inline void *take_local_free(struct bin *bin)
 }
 
 /* For a block that is not live any more, where there was room. [whole list]: the block's link is
- * stored before the head. (The compiler keeps that order: for all it knows the two are one.) */
+ * stored before the head. (The compiler keeps that order, since the two stores may alias.) */
 static inline void put_local_free(struct bin *bin, void *block)
 {
     *(void **)block = bin->local_free;

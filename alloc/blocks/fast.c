@@ -18,7 +18,9 @@
  *              the block goes to the head of the local free list
  *              that is full: the block's free bit is set
  *
- * Either changes the block's live bit. Neither touches the slab's record, but for the free bit.
+ * Either changes the block's live bit. The slab's record is touched only where the local free list
+ * is full: its free bit, and how many frees the slab waits for until it is put in another list
+ * (free_to_slab).
  *
  * A collection may stop the thread before any instruction. What it finds then:
  *

@@ -40,19 +40,15 @@
  *                                       where frees count; and a late sweep;
  *                                       in quarantine the owning thread that
  *                                       has looked at the block's fill
- *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
- *                                       new slabs, with `lock`
- *     pins                              any thread; stopped: sets            fetch_or, fetch_and
- *     suspects                          stopped: sets, clears; so does a     fetch_or, fetch_and
- *                                       late sweep;
- *                                       who frees the block clears
- *     old, seen                         stopped; of `old`, in quarantine     the collector's matter
- *                                       and in a late sweep: holder of
- *                                       `lock`
- *     slab.swept                        who sweeps late, with `lock`         store, release
- *     slab.young                        any thread sets; stopped: clears     exchange
- *     slab.next_young                   who pushes the slab                  before the push
- *     blocks_heap.young                 any thread pushes;                   compare-exchange,
+ *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's
+ * matter; new slabs, with `lock`. Of a cycle   fetch_or in a child who frees a block sets its
+ * unborn bit pins                              any thread; stopped: sets            fetch_or,
+ * fetch_and suspects                          stopped: sets, clears; so does a     fetch_or,
+ * fetch_and late sweep; who frees the block clears old, seen                         stopped; of
+ * `old`, in quarantine     the collector's matter and in a late sweep: holder of `lock` slab.swept
+ * who sweeps late, with `lock`         store, release slab.young                        any thread
+ * sets; stopped: clears     exchange slab.next_young                   who pushes the slab before
+ * the push blocks_heap.young                 any thread pushes;                   compare-exchange,
  *                                       stopped: takes all                   release
  *     blocks_heap.entering_young        any thread                           fetch_add, fetch_sub
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
@@ -108,6 +104,8 @@
  *     blocks_heap.block_was_freed       any thread sets; stopped: clears     store, relaxed
  *     slab.has_freed                    any thread sets; holder of `lock`    store, relaxed
  *                                       clears, while none are noted
+ *     slab.marks_at                     holder of `lock`                     not atomic
+ *     thread_heap.place_in_log          owning thread (gc/cycle/free_log.h)  atomic
  *     blocks_heap.common_heap           holder of common_lock                not atomic
  *     blocks_heap, the rest             holder of `lock`                     some fields atomic
  *
@@ -119,7 +117,10 @@
  *                                       in quarantine [retired until free] and
  *                                       [looked at before use] (quarantine.h)
  *     mark, unborn, old, seen           no thread of the program writes them: [no stopped holder],
- *                                       [locked-sweep] (late_sweep.h)
+ *                                       [locked-sweep] (late_sweep.h). Of a cycle in a child: who
+ *                                       frees a block sets its unborn bit, and may do so late. Then
+ *                                       the block is kept for one cycle more: [freed is born again]
+ *                                       (gc/cycle/forked.h)
  *     pins, has_pins                    not pinned yet: [on its way]; then [pins are roots]
  *                                       (gc/cycle/generations.h)
  *     suspects                          [suspects are live]
@@ -212,9 +213,10 @@
  *                      goes to blocks_retire. One that counts (a pinned block's, realloc's, or when
  *                      frees count again) goes to blocks_free_by_slab. Both ask the free bit.
  *     A suspect's live bit may be written back, too, though a suspect is not free. The fast path
- *     then frees it without a report, and the next block there has its suspect bit. A pointer to
- *     that block may pass for a proof that pointers are hidden; leaks are kept from there on. Or a
- *     collection frees that block when it finds it dead for the first time.
+ *     then frees the suspect without a report, and its suspect bit stays for the next block there.
+ *     Either a pointer to that block passes for a proof that pointers are hidden, and leaks are
+ *     kept from there on; or a collection frees that block when it finds it dead for the first
+ *     time.
  *     A late sweep of another thread's slab leaves the live bits of new suspects. Only that thread
  *     may clear them. Until the next collection the use of such a suspect is no proof.
  *
@@ -255,9 +257,11 @@
  *     `queued`, which is sequentially consistent; another processor needs seq_cst on the fetch_or
  *     and on the look at the bits as well. From a few instructions after `queued` was set, the
  *     slab's entries in fast_table.bins are NULL. So the owning thread's free of a block that
- *     another thread has freed takes the slow path, and finds the remote bit. (The owning thread
- *     may overwrite a NULL that comes at the same time. Then this second free is not detected.
- *     Nothing else depends on it.)
+ *     another thread has freed takes the slow path, and finds the remote bit.
+ *     Two such second frees are not detected. (1) The owning thread may overwrite a NULL that comes
+ *     at the same time. (2) Of the current slab of a bin it restores the entries without looking at
+ *     the remote bits: it takes them when the bin leaves the slab. Until then its own free of such
+ *     a block is fast. No correct program depends on either.
  *
  * [queue is a hint]
  *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
@@ -272,11 +276,13 @@
  *
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs:
- *     in_slow_path tells, and the process ends with a message. On the fast path and in a thread's
- *     exit nothing tells. There a handler's malloc may hand out a block that the thread is about
- *     to hand out, too, or to give to its slab. That is found when the block is freed twice, unless
- *     it was handed out again in between. A block that a handler frees between the two stores of
- *     put_local_free is lost.
+ *     in_slow_path tells, if the handler needs the slow path, too, and the process ends with a
+ *     message. Where either is on the fast path, and in a thread's exit, nothing tells. There a
+ *     handler's malloc may hand out a block that the thread is about to hand out, too, or to give
+ *     to its slab. That is found when the block is freed twice, unless it was handed out again in
+ *     between. A block that a handler frees between the two stores of put_local_free is lost.
+ *     Nor may a handler leave malloc or free by longjmp or pthread_exit (POSIX forbids it):
+ *     in_slow_path would stay set. A thread that ends by a bare system call keeps its slabs.
  *
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no

@@ -52,6 +52,7 @@
 #include "gc/cycle/pace.h"
 #include "gc/cycle/verify.h"
 #include "gc/mark/mark.h"
+#include "gc/world/excepted.h"
 #include "vm/clock.h"
 #include "vm/fork_chain.h"
 #include "vm/granule_map.h"
@@ -298,7 +299,8 @@ static bool mark_copy(struct snapshot *snapshot)
     return true;
 }
 
-/* The marking of the parent, in the very stop that has made the child, is the measure of its. */
+/* The parent marks, too, in the stop that has made the child. The verifier compares the child's
+ * marks with the parent's. */
 static bool verify_copy_again(void)
 {
     if (state.part == LEAK_STOP || !verify_is_on())
@@ -547,6 +549,8 @@ bool collect_init(const struct collect_options *options)
     if (works && options->concurrent)
         concurrent_init(options->forks);
     state.forks = options->forks;
+    if (works && options->forks)
+        excepted_init();
     if (!generations_are_on())
         pace_without_minors();
     return works;

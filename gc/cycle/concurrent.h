@@ -32,8 +32,8 @@
  *
  *   [protect before marks]
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
- *       them is followed. What is written later is on a dirty page. (That a page is clean without
- *       being protected does no harm: the kernel says again that it was written.)
+ *       them is followed. What is written later is on a dirty page. (A page that is clean and
+ *       not protected does no harm: the kernel reports again that it was written.)
  *   [last-harvest], [last-roots]
  *       The last stop follows again what is marked on dirty pages, and reads the roots again.
  *   [born marked]
@@ -48,7 +48,7 @@
  *       in the child of a fork. The next collection is then a full one in a stopped world, which
  *       clears all marks. (A cycle that is given up before its first stop has changed no marks. So
  *       a minor collection may come first.)
- *   [locked shapes], [read by copy], [boundary marks both]
+ *   [locked shapes], [read by copy], [boundary marks both], [free is marked]
  *       See gc/mark/slices.c.
  *   [untracked is followed]
  *       Blocks that were made during a fork are in no range that is tracked: those with a mark are

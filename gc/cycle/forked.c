@@ -40,8 +40,9 @@ static struct {
 } places;
 static size_t next_taken; /* blocks_some_slabs */
 
-/* What is missing is brought. So little may be: an eighth. What another process has, too, is left
- * alone: it would be copied. Returns whether it has cost a huge page's time. */
+/* Missing pages are brought in, if they are no more than an eighth of the span. Pages that another
+ * process has, too, are left alone: they would be copied. Returns whether it took as long as making
+ * a huge page does. */
 static bool gather_span(uintptr_t start)
 {
     uintptr_t end = start + HUGE_PAGE_BYTES;

@@ -35,9 +35,11 @@
  *   [given up is full]
  *       See concurrent.h: when the snapshot fails, too.
  *
- * What it does not see: what a block led to that was retired at the first stop, and that realloc
- * has made the program's again since. A block that the program hid at the first stop, and whose
- * pointer it holds again at the last, without having freed it: no root is read again there.
+ * What it does not see:
+ *   (1) A block was retired at the first stop, and realloc has made it the program's again since.
+ *       What it pointed to at the first stop may be freed.
+ *   (2) The program hid a pointer at the first stop, and holds it again at the last, without having
+ *       freed the block. No root is read again there.
  *
  * The model is tests/gc/model/forked.pml.
  *

@@ -24,8 +24,8 @@
  * A second free is not noticed: the first has not freed the block. (Where it counts, since the
  * block was pinned meanwhile or frees count again, it frees the block.) But a free retires the
  * block. A retired block is kept as long as something points to it, and its contents are not
- * scanned. Else a list that the program frees at one end and extends at the other (node's buffers)
- * would be kept from the first stale pointer into it on, for ever. With free=ignore realloc, too,
+ * scanned. Else one stale pointer into a list that the program frees at one end and extends at the
+ * other (node's buffers) would keep the whole list, for ever. With free=ignore realloc, too,
  * retires the old block. A second pointer to it stays good: that is the bug that such a heap
  * forgives. So a retired block that realloc leaves in its place is the program's again. Only large
  * blocks move with their pages.
@@ -970,7 +970,7 @@ const struct allocator gc_default = {
     .stacks_are_given = roots_stacks_are_given,
     .pages_may_fault = roots_pages_may_fault,
     .not_copied = roots_are_not_copied,
-    .excepted = roots_are_excepted,
+    .excepted = excepted_note,
     .not_excepted = excepted_forget,
     .code_is_written = roots_code_is_written,
     .before_exec = collect_before_exec,

@@ -54,9 +54,10 @@
  * Who writes: the holder of the collector's lock and the heap's. The child of a fork begins with
  * marks that are not whole, and all pages dirty.
  *
- * What is not seen: a pointer that was in an old block before the block that it now means was made,
- * and that the program has not stored again because it was the same. Under free=ignore none can be
- * there, but in memory that its owner has never written. Under `honour` it is one that dangled.
+ * What is not seen: an old block holds a stale address; a new block is made at that address; and
+ * the program does not store the pointer, since the word is equal already. Under free=ignore such
+ * an address can stand only in memory that its owner has never written. Under `honour` it is a
+ * dangling pointer.
  *
  * Sources: Demers, Weiser, Hayes, Boehm, Bobrow, Shenker, "Combining generational and conservative
  * garbage collection", POPL 1990; Blackburn & McKinley, "Immix", PLDI 2008; Appel & Li, "Virtual

@@ -27,12 +27,11 @@
  *
  * With generations a collection is due when the nursery has been handed out. It is a minor one as
  * long as what was promoted since the last full one leaves room for another nursery in the headroom
- * of that: all that is promoted may be garbage. What a minor collection follows grows with the
- * nursery, so a small one means short pauses and the same time in all, but for what each collection
- * costs whatever it follows: stopping and the roots. So the nursery grows while these alone take
- * FIXED_HIGH percent of the program's time, and has a quarter of the headroom at most. (Of that
- * which the user has set, if any: a small program has no minor collections otherwise.) With a pause
- * to aim at it shrinks until the pauses are that short.
+ * of that: all that is promoted may be garbage. A small nursery gives short pauses. The fixed cost
+ * of a collection (the stop, the roots) does not shrink with it. So the nursery grows while the
+ * fixed cost takes FIXED_HIGH percent of the program's time. It has a quarter of the headroom at
+ * most; if the user has set a headroom, a quarter of that (a small program has no minor collections
+ * otherwise). With a pause to aim at the nursery shrinks until the pauses are that short.
  *
  * Minor collections cease where they do not pay:
  *

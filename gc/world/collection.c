@@ -364,15 +364,18 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
 {
     struct slice slice = {work, amount};
     uint64_t mask = block_signals();
-    doorbell_enter_collector();
-    doorbell_enter_mark();
-    run_on_own_stack(driver, work_on_slice, &slice);
-    doorbell_leave();
-    doorbell_leave();
+    if (is_own_process(driver)) {
+        doorbell_enter_collector();
+        doorbell_enter_mark();
+        run_on_own_stack(driver, work_on_slice, &slice);
+        doorbell_leave();
+        doorbell_leave();
+    }
     restore_signals(mask);
 }
 
-/* [running-then-execs] */
+/* [running-then-execs]. A signal handler may have forked since it was asked whether there may be a
+ * collection. So it is asked again, now that none can. */
 static bool run_stop(struct collection_driver *driver, bool first_stop, struct snapshot *snapshot)
 {
     uint64_t mask = block_signals();
@@ -381,7 +384,7 @@ static bool run_stop(struct collection_driver *driver, bool first_stop, struct s
     driver->current.roots = (struct root_result){0};
     driver->current.reclaimed = false;
     atomic_store(&driver->running, true);
-    if (atomic_load(&driver->execs) == 0) {
+    if (collection_is_allowed(driver)) {
         run(driver);
     } else {
         driver->statistics.unavailable++;

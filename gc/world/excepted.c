@@ -29,106 +29,104 @@ struct excepted {
     _Atomic uint32_t noted[SETS][SLOTS_OF_SET]; /* 0: none */
     struct range lent[MOST_LENT];               /* in order of address */
 };
-static struct excepted *_Atomic excepted;
+static struct excepted *excepted; /* NULL: nothing is noted */
+static _Atomic bool is_any;
 static size_t lent_count;
 
-static struct excepted *make(void)
+/* [of this process] */
+void excepted_init(void)
 {
-    struct excepted *made = private_memory_map(sizeof *made), *other = NULL;
-    if (made && syscall_failed(SYSCALL_3(SYS_madvise, made->noted, sizeof made->noted,
-                                         MADV_WIPEONFORK))) { /* [of this process] */
+    struct excepted *made = private_memory_map(sizeof *made);
+    if (made &&
+        syscall_failed(SYSCALL_3(SYS_madvise, made->noted, sizeof made->noted, MADV_WIPEONFORK))) {
         private_memory_unmap(made, sizeof *made);
-        return NULL;
+        made = NULL;
     }
-    if (!made || atomic_compare_exchange_strong(&excepted, &other, made))
-        return made;
-    private_memory_unmap(made, sizeof *made);
-    return other;
+    excepted = made;
 }
 
-static _Atomic uint32_t *set_of(struct excepted *known, uint32_t granule)
+bool excepted_is_any(void)
 {
-    return known->noted[granule * UINT32_C(0x9E3779B1) >> (32 - SET_BITS)];
+    return atomic_load_explicit(&is_any, memory_order_relaxed);
 }
 
-static void note(struct excepted *known, uint32_t granule)
+static _Atomic uint32_t *set_of(uint32_t granule)
 {
-    _Atomic uint32_t *set = set_of(known, granule);
-    for (size_t i = 0; i < SLOTS_OF_SET; i++) {
-        uint32_t found = 0;
-        if (atomic_compare_exchange_strong(&set[i], &found, granule) || found == granule)
-            return;
-    }
+    return excepted->noted[granule * UINT32_C(0x9E3779B1) >> (32 - SET_BITS)];
 }
 
-static bool is_noted(struct excepted *known, uint32_t granule)
+static bool is_noted(uint32_t granule)
 {
-    const _Atomic uint32_t *set = set_of(known, granule);
+    const _Atomic uint32_t *set = set_of(granule);
     for (size_t i = 0; i < SLOTS_OF_SET; i++)
         if (atomic_load_explicit(&set[i], memory_order_relaxed) == granule)
             return true;
     return false;
 }
 
-/* Two threads may have noted it at once, in two slots. */
-static void forget(struct excepted *known, uint32_t granule)
+static void note(uint32_t granule)
 {
-    _Atomic uint32_t *set = set_of(known, granule);
-    for (size_t i = 0; i < SLOTS_OF_SET; i++) {
-        uint32_t found = granule;
-        atomic_compare_exchange_strong(&set[i], &found, 0);
+    _Atomic uint32_t *set = set_of(granule);
+    bool is_done = is_noted(granule);
+    for (size_t i = 0; i < SLOTS_OF_SET && !is_done; i++) {
+        uint32_t found = 0;
+        is_done = atomic_compare_exchange_strong(&set[i], &found, granule);
     }
 }
 
-static void forget_between(struct excepted *known, uint32_t first, uint32_t end)
+static void forget_slot(_Atomic uint32_t *slot, uint32_t first, uint32_t end)
+{
+    uint32_t found = atomic_load_explicit(slot, memory_order_relaxed);
+    if (found >= first && found < end)
+        atomic_compare_exchange_strong(slot, &found, 0);
+}
+
+/* Two threads may have noted a granule at once, in two slots. */
+static void forget(uint32_t granule)
+{
+    _Atomic uint32_t *set = set_of(granule);
+    for (size_t i = 0; i < SLOTS_OF_SET; i++)
+        forget_slot(&set[i], granule, granule + 1);
+}
+
+static void forget_between(uint32_t first, uint32_t end)
 {
     for (size_t set = 0; set < SETS; set++)
-        for (size_t i = 0; i < SLOTS_OF_SET; i++) {
-            uint32_t found = atomic_load_explicit(&known->noted[set][i], memory_order_relaxed);
-            if (found >= first && found < end)
-                atomic_compare_exchange_strong(&known->noted[set][i], &found, 0);
-        }
+        for (size_t i = 0; i < SLOTS_OF_SET; i++)
+            forget_slot(&excepted->noted[set][i], first, end);
 }
 
-/* Numbers of granules. False: none, or of no address that a program can have. */
-static bool granules_of(const void *start, size_t bytes, uint32_t *first, uint32_t *end,
-                        bool touched)
-{
-    uintptr_t from = (uintptr_t)start, to = from + bytes;
-    if (to > UINT64_C(1) << 47)
-        return false;
-    from = touched ? round_down(from, GRANULE_BYTES) : round_up(from, GRANULE_BYTES);
-    to = touched ? round_up(to, GRANULE_BYTES) : round_down(to, GRANULE_BYTES);
-    *first = (uint32_t)(from / GRANULE_BYTES);
-    *end = (uint32_t)(to / GRANULE_BYTES);
-    return from < to;
-}
+/* Beyond it no granule is noted. */
+static const uintptr_t HIGHEST = (uintptr_t)1 << 47;
 
-/* From a page's start, or the kernel refuses. */
 void excepted_note(const void *start, size_t bytes)
 {
-    uint32_t at, end;
-    if ((uintptr_t)start % PAGE_BYTES != 0 || !granules_of(start, bytes, &at, &end, false) ||
-        end - at > SLOTS / 4)
+    uintptr_t from = (uintptr_t)start, to = from + bytes;
+    if (!excepted || to < from || to > HIGHEST)
         return;
-    struct excepted *known = atomic_load(&excepted);
-    if (!known)
-        known = make();
-    for (; known && at < end; at++)
-        note(known, at);
+    from = round_up(from, GRANULE_BYTES) / GRANULE_BYTES;
+    to = to / GRANULE_BYTES;
+    if (from >= to || to - from > SLOTS / 4)
+        return;
+    atomic_store_explicit(&is_any, true, memory_order_relaxed);
+    for (; from < to; from++)
+        note((uint32_t)from);
 }
 
 void excepted_forget(const void *start, size_t bytes)
 {
-    struct excepted *known = atomic_load(&excepted);
-    uint32_t at, end;
-    if (!known || !granules_of(start, bytes, &at, &end, true))
+    uintptr_t from = (uintptr_t)start, to = from + bytes;
+    if (!excepted || !excepted_is_any() || from >= HIGHEST)
         return;
+    if (to < from || to > HIGHEST)
+        to = HIGHEST;
+    uint32_t at = (uint32_t)(from / GRANULE_BYTES);
+    uint32_t end = (uint32_t)(round_up(to, GRANULE_BYTES) / GRANULE_BYTES);
     if (end - at > SETS)
-        forget_between(known, at, end);
+        forget_between(at, end);
     else
         for (; at < end; at++)
-            forget(known, at);
+            forget(at);
 }
 
 static bool is_ours(uintptr_t address)
@@ -138,14 +136,14 @@ static bool is_ours(uintptr_t address)
 }
 
 /* [whole mappings] Shared memory has a name. */
-static bool may_be_lent(struct excepted *known, const struct mapping *mapping)
+static bool may_be_lent(const struct mapping *mapping)
 {
     uintptr_t at = round_up(mapping->start, GRANULE_BYTES);
     uintptr_t end = round_down(mapping->end, GRANULE_BYTES);
     bool is_anonymous = mapping->name_length == 0 || mapping_name_begins(mapping, "[anon:");
     if (!is_anonymous || at >= end || is_ours(mapping->start) || is_ours(mapping->end - 1))
         return false;
-    while (at < end && is_noted(known, (uint32_t)(at / GRANULE_BYTES)) && !is_ours(at))
+    while (at < end && is_noted((uint32_t)(at / GRANULE_BYTES)) && !is_ours(at))
         at += GRANULE_BYTES;
     return at == end;
 }
@@ -155,34 +153,31 @@ static bool advise(uintptr_t start, uintptr_t end, int advice)
     return !syscall_failed(SYSCALL_3(SYS_madvise, start, end - start, advice));
 }
 
-void excepted_lend(const struct mapping *mappings, size_t count)
+/* [taken back] */
+void excepted_lend(const struct mapping *mapping)
 {
-    struct excepted *known = atomic_load(&excepted);
-    lent_count = 0;
-    for (size_t i = 0; known && i < count && lent_count < MOST_LENT; i++)
-        if (may_be_lent(known, &mappings[i]) &&
-            advise(mappings[i].start, mappings[i].end, MADV_DOFORK))
-            known->lent[lent_count++] = (struct range){mappings[i].start, mappings[i].end};
+    if (excepted && lent_count < MOST_LENT && may_be_lent(mapping) &&
+        advise(mapping->start, mapping->end, MADV_DONTFORK) &&
+        advise(mapping->start, mapping->end, MADV_DOFORK))
+        excepted->lent[lent_count++] = (struct range){mapping->start, mapping->end};
 }
 
 void excepted_take_back(void)
 {
-    const struct excepted *known = atomic_load(&excepted);
     for (size_t i = 0; i < lent_count; i++)
-        advise(known->lent[i].start, known->lent[i].end, MADV_DONTFORK);
+        advise(excepted->lent[i].start, excepted->lent[i].end, MADV_DONTFORK);
     lent_count = 0;
 }
 
 bool excepted_is_lent(const struct mapping *mapping)
 {
-    const struct excepted *known = atomic_load(&excepted);
     size_t low = 0, high = lent_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (known->lent[middle].end <= mapping->start)
+        if (excepted->lent[middle].end <= mapping->start)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < lent_count && known->lent[low].start <= mapping->start;
+    return low < lent_count && excepted->lent[low].start <= mapping->start;
 }

@@ -164,12 +164,6 @@ void roots_are_not_copied(const void *start, size_t bytes)
     widen(&uncopied_start, &uncopied_end, start, bytes);
 }
 
-void roots_are_excepted(const void *start, size_t bytes)
-{
-    roots_are_not_copied(start, bytes);
-    excepted_note(start, bytes);
-}
-
 bool roots_are_uncopied(uintptr_t start, uintptr_t end)
 {
     return start >= uncopied_start && end <= uncopied_end;
@@ -693,6 +687,29 @@ static bool scan_mappings(const struct mapping *mappings, size_t count)
     return read;
 }
 
+static bool is_of_thread(const struct mapping *mapping, const struct stopped_thread *thread)
+{
+    return is_in(thread->stack_pointer, mapping) || is_in(thread->thread_pointer, mapping) ||
+           is_in(thread->alternate_start, mapping);
+}
+
+static bool is_of_any_thread(const struct mapping *mapping)
+{
+    bool found = is_of_thread(mapping, &roots.self);
+    for (size_t i = 0; !found && i < stopped_count(); i++) {
+        struct stopped_thread thread = stopped_thread(i);
+        found = is_of_thread(mapping, &thread);
+    }
+    return found;
+}
+
+static void lend_excepted(const struct mapping *mappings, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!mappings[i].shared && !is_of_any_thread(&mappings[i]))
+            excepted_lend(&mappings[i]);
+}
+
 static bool visit(enum part part, uintptr_t stack_pointer, const struct root_visitor *visitor,
                   struct root_result *result)
 {
@@ -705,8 +722,8 @@ static bool visit(enum part part, uintptr_t stack_pointer, const struct root_vis
     if (!recorder_refresh_ranges() || roots.memory_file < 0 ||
         !process_read_mappings(&mappings, &count))
         return false;
-    if (part == UNCOPIED)
-        excepted_lend(mappings, count);
+    if (part == UNCOPIED && excepted_is_any() && process_pinned_kilobytes() == 0)
+        lend_excepted(mappings, count);
     if (visitor->mapped)
         visitor->mapped(mappings, count);
     tell_of_unreadable(mappings, count);

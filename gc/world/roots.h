@@ -76,8 +76,6 @@ bool roots_visit_copied(const struct root_visitor *visitor, struct root_result *
 /* Private memory that a child of the process will not have as it is. Any thread, before it is so.
  * What lies between two such ranges counts as well. */
 void roots_are_not_copied(const void *start, size_t bytes);
-/* The same, by MADV_DONTFORK. */
-void roots_are_excepted(const void *start, size_t bytes);
 /* Whether all of a range is known to be so. */
 bool roots_are_uncopied(uintptr_t start, uintptr_t end);
 

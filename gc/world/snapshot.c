@@ -194,22 +194,29 @@ bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), voi
     return true;
 }
 
-/* [one who reaps]. Returns whether the child is gone, or somebody else's. */
-static bool reap(struct snapshot *snapshot, int options)
+/* Leaves it to be waited for. */
+static bool has_ended(int32_t child)
 {
-    if (SYSCALL_0(SYS_getpid) != parent)
-        return atomic_load(&snapshot->child) == 0; /* a vfork child: its parent will */
-    int32_t child = atomic_exchange(&snapshot->child, 0);
-    if (child == 0)
-        return true;
-    long reaped;
-    do
-        reaped = SYSCALL_4(SYS_wait4, child, NULL, options | __WALL, NULL);
-    while (reaped == -EINTR);
-    if (reaped != 0)
-        return true; /* or it was another's to reap: the program's, by __WALL */
-    atomic_store(&snapshot->child, child);
-    return false;
+    siginfo_t info = {0};
+    long failed =
+        SYSCALL_5(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL);
+    return syscall_failed(failed) || info.si_pid != 0;
+}
+
+/* [one who reaps]. A child that runs on is not taken away, or another thread would not find it that
+ * is to end it. Returns whether the child is gone, or somebody else's (the program's, by __WALL).
+ */
+static bool reap(struct snapshot *snapshot, bool waits)
+{
+    int32_t child = atomic_load(&snapshot->child);
+    if (SYSCALL_0(SYS_getpid) != parent) /* a vfork child: its parent will */
+        return child == 0;
+    if (child != 0 && !waits && !has_ended(child))
+        return false;
+    child = atomic_exchange(&snapshot->child, 0);
+    while (child != 0 && SYSCALL_4(SYS_wait4, child, NULL, __WALL, NULL) == -EINTR)
+        ;
+    return true;
 }
 
 static enum snapshot_state state_of(const struct snapshot *snapshot)
@@ -224,7 +231,7 @@ static enum snapshot_state state_of(const struct snapshot *snapshot)
 enum snapshot_state snapshot_look(struct snapshot *snapshot, bool ask_kernel)
 {
     enum snapshot_state state = state_of(snapshot);
-    if (!ask_kernel || state == SNAPSHOT_NONE || !reap(snapshot, WNOHANG))
+    if (!ask_kernel || state == SNAPSHOT_NONE || !reap(snapshot, false))
         return state;
     state = state_of(snapshot);
     return state == SNAPSHOT_RUNS ? SNAPSHOT_DIED : state;
@@ -239,33 +246,36 @@ static void send_kill(int32_t child)
         SYSCALL_2(SYS_kill, child, SIGKILL);
 }
 
-static void kill_child(struct snapshot *snapshot, int options)
+static void kill_child(struct snapshot *snapshot, bool waits)
 {
     int32_t child = atomic_load(&snapshot->child);
     if (child == 0)
         return;
     send_kill(child);
-    reap(snapshot, options);
+    reap(snapshot, waits);
 }
 
 void snapshot_kill(struct snapshot *snapshot)
 {
-    kill_child(snapshot, 0);
+    kill_child(snapshot, true);
 }
 
 void snapshot_reap(struct snapshot *snapshot)
 {
     if (!snapshot->report)
-        reap(snapshot, WNOHANG);
+        reap(snapshot, false);
 }
 
 /* The parent's later snapshots read by themselves what this one lacked. */
 static void learn(const struct snapshot_report *report)
 {
+    const void *start = (const void *)report->missing_start;
+    size_t bytes = report->missing_end - report->missing_start;
     lacks_blocks |= report->lacks_blocks;
-    if (report->missing_start < report->missing_end)
-        roots_are_not_copied((const void *)report->missing_start,
-                             report->missing_end - report->missing_start);
+    if (bytes == 0)
+        return;
+    roots_are_not_copied(start, bytes);
+    excepted_forget(start, bytes); /* it was lent, and lacking all the same */
 }
 
 /* died: by itself. */
@@ -284,7 +294,7 @@ static void count_end(const struct snapshot_report *report, enum snapshot_state 
 /* Not waited for here: to give a large memory back takes the child milliseconds. */
 bool snapshot_is_reaped(struct snapshot *snapshot)
 {
-    return reap(snapshot, WNOHANG);
+    return reap(snapshot, false);
 }
 
 void snapshot_end(struct snapshot *snapshot)
@@ -294,9 +304,9 @@ void snapshot_end(struct snapshot *snapshot)
     enum snapshot_state state = state_of(snapshot);
     bool died = state == SNAPSHOT_RUNS && atomic_load(&snapshot->child) == 0;
     if (state == SNAPSHOT_RUNS)
-        kill_child(snapshot, WNOHANG);
+        kill_child(snapshot, false);
     else
-        reap(snapshot, WNOHANG);
+        reap(snapshot, false);
     if (state == SNAPSHOT_LACKING)
         learn(snapshot->report);
     if (state != SNAPSHOT_NONE)

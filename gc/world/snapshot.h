@@ -28,9 +28,11 @@
  *
  * Who calls: the holder of the collector's lock. Exceptions say so.
  *
- * What the program may notice: a process more in its group, for a moment a zombie, which waitpid
- * finds with __WALL or __WCLONE; the processor time of the child in RUSAGE_CHILDREN; faults by
- * which pages are copied that it writes meanwhile, also of pages that it has locked.
+ * What the program may notice
+ *     one more process in its group
+ *     a zombie for a moment, which only waitpid with __WALL or __WCLONE finds
+ *     the child's processor time in RUSAGE_CHILDREN
+ *     page faults, by which what it writes meanwhile is copied, also of locked pages
  */
 #ifndef ALLOTROPE_GC_WORLD_SNAPSHOT_H
 #define ALLOTROPE_GC_WORLD_SNAPSHOT_H

@@ -79,8 +79,8 @@
  * The look for the program's signal comes a few instructions before the return. A signal in between
  * does not end the wait: its handler runs, and the wait goes on.
  *
- * The time of the stop is taken off because a short sleep under collections without a break would
- * hardly end otherwise.
+ * The time of the stop is subtracted. Otherwise a short sleep would never end while collections
+ * follow each other closely.
  */
 #include "gc/world/stop.h"
 

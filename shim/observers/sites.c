@@ -14,8 +14,9 @@
  * rate finer than a few thousand samples of the heap at its peak need.
  *
  * Temporaries: allocations whose free is the next thing that their thread asks for. Each thread
- * remembers its last sample, and how far it had counted down then. An allocation of a byte or more
- * counts further, a free forgets the sample; so at the sample's own free both tell.
+ * remembers its last sample, and its countdown at that time. An allocation of a byte or more moves
+ * the countdown, and any free forgets the sample. So a free of the sample with the same countdown
+ * is a temporary's.
  *
  * Where the allocator reports leaks each allocation is sampled, and what the leaks add up to stands
  * in the report (leaks.h). What malloc gives is zeroed then: stale pointers in it would hide leaks.

@@ -140,7 +140,7 @@ static __attribute__((constructor)) void resolve_before_main(void)
     observers_before_main();
 }
 
-/* The library is preloaded, so what else there is to destroy is, mostly. */
+/* The library is preloaded, so it is destroyed late: most other destructors have run. */
 static __attribute__((destructor)) void tell_exit(void)
 {
     if (attached && attached->at_exit)

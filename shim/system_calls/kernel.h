@@ -47,4 +47,9 @@ void pin_header(const struct msghdr *header);
 /* Pages are about to be made that nobody may touch; see struct allocator. */
 void tell_pages_may_fault(void);
 
+/* Memory is about to be excepted from children no longer; or has come from elsewhere, and may be
+ * excepted. Both do nothing before any was. */
+void tell_not_excepted(const void *start, size_t bytes);
+void tell_moved(const void *start, size_t bytes);
+
 #endif

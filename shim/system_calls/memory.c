@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -37,7 +36,7 @@ static void tell_excepted(const void *start, size_t bytes)
     allocator->excepted(start, bytes);
 }
 
-static void tell_not_excepted(const void *start, size_t bytes)
+void tell_not_excepted(const void *start, size_t bytes)
 {
     if (is_any_excepted)
         route_resolve()->allocator->not_excepted(start, bytes);
@@ -50,13 +49,9 @@ static void tell_not_copied(const void *start, size_t bytes)
         allocator->not_copied(start, bytes);
 }
 
-static void tell_of_children(const void *start, size_t bytes, int advice)
+void tell_moved(const void *start, size_t bytes)
 {
-    if (advice == MADV_DOFORK || advice == MADV_WIPEONFORK)
-        tell_not_excepted(start, bytes);
-    if (advice == MADV_DONTFORK)
-        tell_excepted(start, bytes);
-    if (advice == MADV_WIPEONFORK)
+    if (is_any_excepted)
         tell_not_copied(start, bytes);
 }
 
@@ -64,47 +59,14 @@ EXPORT int madvise(void *start, size_t bytes, int advice)
 {
     if (advice == ADVICE_GUARD_INSTALL)
         tell_pages_may_fault();
-    tell_of_children(start, bytes, advice);
+    if (advice == MADV_DOFORK || advice == MADV_WIPEONFORK)
+        tell_not_excepted(start, bytes);
+    if (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK)
+        tell_not_copied(start, bytes);
     long result = SYSCALL_3(SYS_madvise, start, bytes, advice);
-    if (advice == MADV_DONTFORK && syscall_failed(result))
-        tell_not_excepted(start, bytes);
+    if (advice == MADV_DONTFORK && !syscall_failed(result))
+        tell_excepted(start, bytes);
     return (int)libc_result(result);
-}
-
-/* Where the kernel is to choose a place it is known afterwards. */
-EXPORT void *mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset)
-{
-    if (flags & MAP_FIXED)
-        tell_not_excepted(start, bytes);
-    long result = SYSCALL_6(SYS_mmap, start, bytes, protection, flags, file, offset);
-    if (!syscall_failed(result))
-        tell_not_excepted((const void *)result, bytes);
-    return (void *)libc_result(result);
-}
-EXPORT void *mmap64(void *start, size_t bytes, int protection, int flags, int file, off_t offset)
-    __attribute__((alias("mmap")));
-
-EXPORT int munmap(void *start, size_t bytes)
-{
-    tell_not_excepted(start, bytes);
-    return (int)libc_result(SYSCALL_2(SYS_munmap, start, bytes));
-}
-
-/* There is a fifth argument where a place may be given. */
-EXPORT void *mremap(void *start, size_t bytes, size_t new_bytes, int flags, ...)
-{
-    va_list arguments;
-    va_start(arguments, flags);
-    bool has_place = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP);
-    void *place = has_place ? va_arg(arguments, void *) : NULL;
-    va_end(arguments);
-    tell_not_excepted(start, bytes);
-    if (has_place)
-        tell_not_excepted(place, new_bytes);
-    long result = SYSCALL_5(SYS_mremap, start, bytes, new_bytes, flags, place);
-    if (!syscall_failed(result))
-        tell_not_excepted((const void *)result, new_bytes);
-    return (void *)libc_result(result);
 }
 
 /* The process may be this one. */
@@ -113,6 +75,8 @@ EXPORT ssize_t process_madvise(int process, const struct iovec *parts, size_t co
 {
     if (advice == ADVICE_GUARD_INSTALL)
         tell_pages_may_fault();
+    if (advice == MADV_DOFORK || advice == MADV_WIPEONFORK)
+        tell_not_excepted(NULL, SIZE_MAX);
     return libc_result(SYSCALL_5(SYS_process_madvise, process, parts, count, advice, flags));
 }
 

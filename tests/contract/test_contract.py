@@ -635,7 +635,7 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"aio_fsync64", "lio_listio", "lio_listio64", "getaddrinfo_a"}
     kernel_names |= {"pwritev", "pwritev64", "pwritev2", "pwritev64v2", "recvmmsg"}
     kernel_names |= {"epoll_pwait2", "semtimedop", "sigtimedwait"}
-    kernel_names |= {"mmap", "mmap64", "mremap", "munmap"}
+    kernel_names |= {"mmap", "mmap64", "mremap", "munmap", "shmat", "shmdt"}
     kernel_names |= {"madvise", "process_madvise", "mprotect", "pkey_mprotect"}
     kernel_names |= {"pidfd_send_signal"}
     kernel_names |= {"pthread_attr_setstack", "pthread_attr_setstackaddr"}

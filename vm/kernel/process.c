@@ -317,6 +317,21 @@ bool process_thread_holds_back(pid_t thread, int signal)
            set_has_signal(text, PENDING, signal);
 }
 
+uint64_t process_pinned_kilobytes(void)
+{
+    static const char PINNED[] = "\nVmPin:";
+    char text[2048];
+    uint64_t kilobytes = UINT64_MAX;
+    const char *at = NULL;
+    if (read_status((pid_t)SYSCALL_0(SYS_gettid), text, sizeof text))
+        at = strstr(text, PINNED);
+    if (!at)
+        return UINT64_MAX;
+    at += sizeof PINNED - 1;
+    at += strspn(at, " \t");
+    return read_decimal(&at, NULL, &kilobytes) ? kilobytes : UINT64_MAX;
+}
+
 /* Sandboxes. */
 
 /* How many filters a process has. 0 also when it cannot be read. */

@@ -61,6 +61,10 @@ bool process_thread_blocks(pid_t thread, int signal);
 /* Whether a signal was sent to the thread, which blocks it. False also when it is gone. */
 bool process_thread_holds_back(pid_t thread, int signal);
 
+/* Pages that devices may write, which a fork copies at once (VmPin: RDMA, io_uring's buffers).
+ * UINT64_MAX: the kernel does not tell. */
+uint64_t process_pinned_kilobytes(void);
+
 /* Calls `each` with the path of what is told of every open descriptor ("fdinfo/3", for
  * process_open_file) that is a link to `target`. False when they cannot be listed, or `each`
  * returned false. */

@@ -236,6 +236,31 @@ static void collect_in_child(void *unused)
     require(collect());
 }
 
+static void note_slice(size_t amount)
+{
+    (void)amount;
+    note('l');
+}
+
+/* A handler has forked between the question whether there may be a collection and its beginning. */
+static void go_on_in_child(void *unused)
+{
+    (void)unused;
+    memset(asked, 0, sizeof asked);
+    require(!collection_run(&driver));
+    collection_run_slice(&driver, note_slice, 1);
+    require(strcmp(asked, "f") == 0); /* finish, and nothing else */
+    collection_forked(&driver);
+    collection_run_slice(&driver, note_slice, 1);
+    require(strcmp(asked, "fl") == 0);
+}
+
+static void test_a_child_that_was_not_told_of_goes_on_with_no_collection(void **state)
+{
+    (void)state;
+    assert_child_succeeds(go_on_in_child, NULL);
+}
+
 static void test_in_a_child_and_a_sandbox_it_is_as_it_was_told(void **state)
 {
     (void)state;
@@ -353,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_the_programs_signal_mask_is_as_it_was),
         cmocka_unit_test(test_what_is_given_up_reclaims_nothing_and_three_in_a_row_are_no_accident),
         cmocka_unit_test(test_in_a_child_and_a_sandbox_it_is_as_it_was_told),
+        cmocka_unit_test(test_a_child_that_was_not_told_of_goes_on_with_no_collection),
         cmocka_unit_test(test_roots_are_all_that_the_program_can_write_and_nothing_of_ours),
     };
     if (UNDER_SANITIZER)

@@ -354,6 +354,13 @@ static bool visit_copied(uintptr_t stack_pointer, const struct root_visitor *vis
     return roots_visit_copied(visitor, result);
 }
 
+static void except(char *start, size_t bytes)
+{
+    roots_are_not_copied(start, bytes);
+    require(madvise(start, bytes, MADV_DONTFORK) == 0);
+    excepted_note(start, bytes);
+}
+
 /* 0: in what can be lent; 1: in less than a granule. */
 static void visit_excepted(void *unused)
 {
@@ -361,10 +368,8 @@ static void visit_excepted(void *unused)
     require(process_forked());
     char *place = map(4 * GRANULE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
     char *small = map(3 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE) + PAGE_BYTES;
-    roots_are_excepted(place, 4 * GRANULE_BYTES);
-    roots_are_excepted(small, PAGE_BYTES);
-    require(madvise(place, 4 * GRANULE_BYTES, MADV_DONTFORK) == 0);
-    require(madvise(small, PAGE_BYTES, MADV_DONTFORK) == 0);
+    except(place, 4 * GRANULE_BYTES);
+    except(small, PAGE_BYTES);
     put(place + 600, 0);
     put(small, 1);
     visit_part(roots_visit_uncopied);
@@ -379,6 +384,31 @@ static void visit_excepted(void *unused)
     excepted_take_back();
 }
 
+/* What comes to lie in its place unseen would lack in the program's children. */
+static void lend_stack(void *unused)
+{
+    (void)unused;
+    char *place = map(4 * GRANULE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    const struct root_visitor visitor = {.words = look_at_words};
+    struct root_result result;
+    require(process_forked());
+    except(place, 4 * GRANULE_BYTES);
+    put(place + 600, 0);
+    stack_t stack = {.ss_sp = place, .ss_size = 2 * GRANULE_BYTES};
+    require(sigaltstack(&stack, NULL) == 0);
+    memset(is_seen, 0, sizeof is_seen);
+    require(resident_open() &&
+            roots_visit_uncopied((uintptr_t)__builtin_frame_address(0), &visitor, &result));
+    require(is_seen[0]);
+    excepted_take_back();
+}
+
+static void test_a_threads_stack_is_not_lent(void **state)
+{
+    (void)state;
+    assert_child_succeeds(lend_stack, NULL);
+}
+
 static void test_what_is_excepted_the_child_reads_if_it_is_lent(void **state)
 {
     (void)state;
@@ -389,6 +419,7 @@ static int start(void **state)
 {
     (void)state;
     window_init(4);
+    excepted_init();
     return process_open() && stop_init() && roots_init() ? 0 : -1;
 }
 
@@ -406,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_block_with_a_hole_cannot_be_read),
         cmocka_unit_test(test_where_pages_may_fault_only_those_in_memory_are_touched),
         cmocka_unit_test(test_what_is_excepted_the_child_reads_if_it_is_lent),
+        cmocka_unit_test(test_a_threads_stack_is_not_lent),
     };
     return cmocka_run_group_tests_name("roots", tests, start, NULL);
 }

@@ -85,6 +85,7 @@ static enum snapshot_state wait_for_end(void)
 static int make_ready(void **state)
 {
     (void)state;
+    excepted_init();
     return process_open() && stop_init() && roots_init() ? 0 : -1;
 }
 
@@ -219,6 +220,37 @@ static void test_a_child_is_ended_before_it_is_done(void **state)
 }
 
 /* [one who reaps]: the number may be another process's by now. */
+static _Atomic bool is_ended;
+
+static void *look_again_and_again(void *unused)
+{
+    while (!is_ended)
+        snapshot_look(&snapshot, true);
+    return unused;
+}
+
+/* Before exec, whatever others do. */
+static void test_who_ends_the_child_finds_it_while_another_looks(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 50 };
+    static char byte;
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_t thread;
+        begin(look_around_and_wait, &byte);
+        wait_until(&found()->begun);
+        pid_t child = found()->child;
+        is_ended = false;
+        assert_int_equal(pthread_create(&thread, NULL, look_again_and_again, NULL), 0);
+        nap();
+        snapshot_kill(&snapshot);
+        is_ended = true;
+        pthread_join(thread, NULL);
+        assert_int_equal(kill(child, 0), -1);
+        snapshot_end(&snapshot);
+    }
+}
+
 static void test_a_child_that_the_program_has_reaped_is_not_ended_again(void **state)
 {
     (void)state;
@@ -278,13 +310,21 @@ static void test_what_was_lent_and_is_lacking_makes_the_snapshot_fail(void **sta
     size_t count, bytes = 4 * GRANULE_BYTES;
     char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(pages, 1, bytes);
-    roots_are_excepted(pages, bytes);
+    roots_are_not_copied(pages, bytes);
     assert_int_equal(madvise(pages, bytes, MADV_DONTFORK), 0);
+    excepted_note(pages, bytes);
     assert_true(process_read_mappings(&mappings, &count));
-    excepted_lend(mappings, count);
+    for (size_t i = 0; i < count; i++)
+        excepted_lend(&mappings[i]);
     assert_int_equal(madvise(pages, bytes, MADV_DONTFORK), 0);
     begin(look_around, &byte);
     assert_int_equal(wait_for_end(), SNAPSHOT_LACKING);
+    excepted_take_back();
+    snapshot_end(&snapshot);
+    assert_true(process_read_mappings(&mappings, &count));
+    for (size_t i = 0; i < count; i++) /* it is not lent again */
+        excepted_lend(&mappings[i]);
+    assert_false(excepted_is_lent(process_mapping_at((uintptr_t)pages)));
     excepted_take_back();
     munmap(pages, bytes);
 }
@@ -390,6 +430,7 @@ int main(void)
         SNAPSHOT_TEST(test_the_child_blocks_signals_and_has_none_of_the_files),
         SNAPSHOT_TEST(test_a_child_that_dies_or_fails_is_found_out),
         SNAPSHOT_TEST(test_a_child_is_ended_before_it_is_done),
+        SNAPSHOT_TEST(test_who_ends_the_child_finds_it_while_another_looks),
         SNAPSHOT_TEST(test_a_child_that_the_program_has_reaped_is_not_ended_again),
         SNAPSHOT_TEST(test_what_a_child_lacks_makes_the_snapshot_fail_once),
         SNAPSHOT_TEST(test_what_is_known_to_be_lacking_does_no_harm),
