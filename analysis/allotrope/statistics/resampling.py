@@ -62,10 +62,9 @@ def geometric_mean(ratios: Sequence[Sequence[float]]) -> Mean | None:
 
 
 def _expanded_tails(rounds: int) -> tuple[float, float]:
-    from scipy import stats
+    from scipy import special  # not stats, which takes three times as long to start
 
-    quantile = stats.t.ppf((1 - JUDGED_CONFIDENCE) / 2, rounds - 1) * math.sqrt(
-        rounds / (rounds - 1)
-    )
-    tail = float(stats.norm.cdf(quantile))
+    wider = math.sqrt(rounds / (rounds - 1))
+    quantile = special.stdtrit(rounds - 1, (1 - JUDGED_CONFIDENCE) / 2) * wider  # of Student's t
+    tail = float(special.ndtr(quantile))
     return tail, 1 - tail
