@@ -80,7 +80,10 @@ def test_perf_counts_the_cpu_time(mock: Command, tmp_path: Path) -> None:
         pytest.skip(found["perf_missing"])
     for one in found["perf"]:
         assert one["samples"] > 20
-        assert 0.5 < one["cpu_seconds"] / one["our_cpu_seconds"] < 2
+        period = one["cpu_seconds"] / one["samples"]
+        assert period == pytest.approx(1 / witness.SAMPLES_PER_SECOND, rel=0.01)
+        # Two runs on a busy machine, whose processor may be twice as slow in one: the same unit.
+        assert 0.05 < one["cpu_seconds"] / one["our_cpu_seconds"] < 20
     mock_share = found["perf"][1]
     assert 0 <= mock_share["share_low"] <= mock_share["share"] <= mock_share["share_high"] <= 1
 
