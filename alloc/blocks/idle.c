@@ -89,7 +89,7 @@ static size_t discard_free_pages(const struct slab *slab)
     return work;
 }
 
-/* The same. */
+/* Returns its work, in pages. */
 static size_t look_at_slab(struct slab *slab)
 {
     uint32_t free = count_free(slab), seen = slab->seen_free;

@@ -38,7 +38,9 @@
  *     push                     the slab is in the queue
  *     take the queue           the slab is in no queue, and nobody      [bit before queue]
  *                              pushes it
- *     queued: false            its bits are looked at next              [bit before queue]
+ *     queued: false            its bits are looked at next; those of a  [bit before queue]
+ *                              bin's current slab when the bin leaves
+ *                              it
  *     its bin again            a NULL that came with a new free may     [NULL is always allowed]
  *                              be overwritten
  *     live, suspect, retired   freed: the remote bit is set             [remote until free]

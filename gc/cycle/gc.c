@@ -714,10 +714,11 @@ static enum collected gc_collect(void)
     return reclaimed ? COLLECTED : COLLECT_LATER;
 }
 
-/* A retired block is not followed, and is freed when nothing points to it. So a block without
- * pointers is retired from the start. Where frees count each has to clear the bit then. Where leaks
- * are kept, or looked for, such a block would be reclaimed or not be told, and in a quarantine its
- * free would be the second: there it is as any other. */
+/* The marker does not follow a retired block, and a collection frees it when nothing points to it.
+ * So a block without pointers gets the retired bit at once, though the program has not freed it.
+ * Where frees count, each has to clear the bit then. Where leaks are kept or looked for, such a
+ * block would be reclaimed or not be told, and in a quarantine its free would be the second: there
+ * it is as any other. */
 static void gc_holds_no_pointers(void *block)
 {
     if (gc.quarantines || gc.keeps_leaks || gc.watches || !gc.collects)
