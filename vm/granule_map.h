@@ -76,6 +76,13 @@ static inline void *granule_map_get(const void *address)
     return granule_map_look_up(&owners, address);
 }
 
+/* Whether memory is a heap's, or ours beside the heaps. */
+static inline bool granule_map_is_ours(uintptr_t address)
+{
+    return granule_map_get((const void *)address) ||
+           granule_map_look_up(&beside_heaps, (const void *)address);
+}
+
 static inline bool granule_map_set(void *start, size_t bytes, void *owner)
 {
     return granule_map_enter(&owners, start, bytes, owner);

@@ -40,15 +40,21 @@
  *                                       where frees count; and a late sweep;
  *                                       in quarantine the owning thread that
  *                                       has looked at the block's fill
- *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's
- * matter; new slabs, with `lock`. Of a cycle   fetch_or in a child who frees a block sets its
- * unborn bit pins                              any thread; stopped: sets            fetch_or,
- * fetch_and suspects                          stopped: sets, clears; so does a     fetch_or,
- * fetch_and late sweep; who frees the block clears old, seen                         stopped; of
- * `old`, in quarantine     the collector's matter and in a late sweep: holder of `lock` slab.swept
- * who sweeps late, with `lock`         store, release slab.young                        any thread
- * sets; stopped: clears     exchange slab.next_young                   who pushes the slab before
- * the push blocks_heap.young                 any thread pushes;                   compare-exchange,
+ *     slab_word.mark                    stopped; a slice of a cycle, and     the collector's matter
+ *                                       new slabs, with `lock`
+ *     slab_word.unborn                  the same; of a cycle in a child      the collector's
+ *                                       also who frees a block               matter; fetch_or
+ *     pins                              any thread; stopped: sets            fetch_or, fetch_and
+ *     suspects                          stopped: sets, clears; so does a     fetch_or, fetch_and
+ *                                       late sweep;
+ *                                       who frees the block clears
+ *     old, seen                         stopped; of `old`, in quarantine     the collector's matter
+ *                                       and in a late sweep: holder of
+ *                                       `lock`
+ *     slab.swept                        who sweeps late, with `lock`         store, release
+ *     slab.young                        any thread sets; stopped: clears     exchange
+ *     slab.next_young                   who pushes the slab                  before the push
+ *     blocks_heap.young                 any thread pushes;                   compare-exchange,
  *                                       stopped: takes all                   release
  *     blocks_heap.entering_young        any thread                           fetch_add, fetch_sub
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store

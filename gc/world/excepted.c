@@ -116,7 +116,7 @@ void excepted_note(const void *start, size_t bytes)
 void excepted_forget(const void *start, size_t bytes)
 {
     uintptr_t from = (uintptr_t)start, to = from + bytes;
-    if (!excepted || !excepted_is_any() || from >= HIGHEST)
+    if (!excepted || from >= HIGHEST)
         return;
     if (to < from || to > HIGHEST)
         to = HIGHEST;
@@ -129,21 +129,16 @@ void excepted_forget(const void *start, size_t bytes)
             forget(at);
 }
 
-static bool is_ours(uintptr_t address)
-{
-    return granule_map_get((const void *)address) ||
-           granule_map_look_up(&beside_heaps, (const void *)address);
-}
-
 /* [whole mappings] Shared memory has a name. */
-static bool may_be_lent(const struct mapping *mapping)
+bool excepted_may_be_lent(const struct mapping *mapping)
 {
     uintptr_t at = round_up(mapping->start, GRANULE_BYTES);
     uintptr_t end = round_down(mapping->end, GRANULE_BYTES);
     bool is_anonymous = mapping->name_length == 0 || mapping_name_begins(mapping, "[anon:");
-    if (!is_anonymous || at >= end || is_ours(mapping->start) || is_ours(mapping->end - 1))
+    if (!excepted || !is_anonymous || at >= end || granule_map_is_ours(mapping->start) ||
+        granule_map_is_ours(mapping->end - 1))
         return false;
-    while (at < end && is_noted((uint32_t)(at / GRANULE_BYTES)) && !is_ours(at))
+    while (at < end && is_noted((uint32_t)(at / GRANULE_BYTES)) && !granule_map_is_ours(at))
         at += GRANULE_BYTES;
     return at == end;
 }
@@ -156,8 +151,7 @@ static bool advise(uintptr_t start, uintptr_t end, int advice)
 /* [taken back] */
 void excepted_lend(const struct mapping *mapping)
 {
-    if (excepted && lent_count < MOST_LENT && may_be_lent(mapping) &&
-        advise(mapping->start, mapping->end, MADV_DONTFORK) &&
+    if (lent_count < MOST_LENT && advise(mapping->start, mapping->end, MADV_DONTFORK) &&
         advise(mapping->start, mapping->end, MADV_DOFORK))
         excepted->lent[lent_count++] = (struct range){mapping->start, mapping->end};
 }

@@ -19,9 +19,10 @@
  *                      no file and no memory of ours, and all whole granules in it are noted.
  * [taken back]         In the stop in which it was lent, and just that. No other thread of the
  *                      program makes a child meanwhile. What the kernel would refuse to take back
- *                      (a sealed mapping) it refuses to except once more before, and it is not
- * lent. [of this process]    A child has none of this memory. The kernel clears its notes, also
- * after a bare clone() (MADV_WIPEONFORK).
+ *                      (a sealed mapping) it refuses to except once more before; so that is not
+ *                      lent.
+ * [of this process]    A child has none of this memory. The kernel clears its notes, also after a
+ *                      bare clone() (MADV_WIPEONFORK).
  *
  * Read by the parent all the same: the rest of a range beside its whole granules; a range of more
  * than a quarter of all granules that there is room for; what finds its set of notes full; stacks
@@ -52,7 +53,8 @@ void excepted_forget(const void *start, size_t bytes);
 bool excepted_is_any(void);
 
 /* The world is stopped. One mapping after the other in order of address, each as the kernel lists
- * it now. */
+ * it now. A mapping is lent only if it may be; the kernel can refuse. */
+bool excepted_may_be_lent(const struct mapping *mapping);
 void excepted_lend(const struct mapping *mapping);
 void excepted_take_back(void);
 /* Between the two; in the child of a snapshot, too. */

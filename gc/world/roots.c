@@ -239,12 +239,6 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
     }
 }
 
-static bool is_heap_memory(uintptr_t address)
-{
-    return granule_map_get((const void *)address) != NULL ||
-           granule_map_look_up(&beside_heaps, (const void *)address) != NULL;
-}
-
 static void scan_range(uintptr_t start, uintptr_t end, bool in_place)
 {
     if (in_place)
@@ -277,7 +271,7 @@ static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool read
 
 static uintptr_t skip_program_memory(uintptr_t start, uintptr_t end)
 {
-    while (start < end && !is_heap_memory(start)) {
+    while (start < end && !granule_map_is_ours(start)) {
         uintptr_t heaps = granule_map_skip_empty(&owners, start, end);
         uintptr_t beside = granule_map_skip_empty(&beside_heaps, start, end);
         uintptr_t next = heaps < beside ? heaps : beside;
@@ -288,7 +282,7 @@ static uintptr_t skip_program_memory(uintptr_t start, uintptr_t end)
 
 static uintptr_t skip_heap_memory(uintptr_t start, uintptr_t end)
 {
-    while (start < end && is_heap_memory(start))
+    while (start < end && granule_map_is_ours(start))
         start = round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
     return start < end ? start : end;
 }
@@ -415,12 +409,32 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
     return round_down(use.lowest, sizeof(uintptr_t));
 }
 
-static bool has_stack(const struct mapping *mapping, const struct stopped_thread *self)
+static bool has_stack_pointer(const struct mapping *mapping, const struct stopped_thread *thread)
 {
-    bool found = is_first_stack(mapping) || is_in(self->stack_pointer, mapping);
-    for (size_t i = 0; !found && i < stopped_count(); i++)
-        found = is_in(stopped_thread(i).stack_pointer, mapping);
+    return is_in(thread->stack_pointer, mapping);
+}
+
+static bool is_of_thread(const struct mapping *mapping, const struct stopped_thread *thread)
+{
+    return has_stack_pointer(mapping, thread) || is_in(thread->thread_pointer, mapping) ||
+           is_in(thread->alternate_start, mapping);
+}
+
+static bool any_thread(bool is_so(const struct mapping *mapping,
+                                  const struct stopped_thread *thread),
+                       const struct mapping *mapping)
+{
+    bool found = is_so(mapping, &roots.self);
+    for (size_t i = 0; !found && i < stopped_count(); i++) {
+        struct stopped_thread thread = stopped_thread(i);
+        found = is_so(mapping, &thread);
+    }
     return found;
+}
+
+static bool has_stack(const struct mapping *mapping)
+{
+    return is_first_stack(mapping) || any_thread(has_stack_pointer, mapping);
 }
 
 static bool is_kernels(const struct mapping *mapping)
@@ -497,7 +511,7 @@ static bool holds_no_roots(const struct mapping *mapping)
 static bool has_untouchable_block(const struct mapping *mapping)
 {
     return !process_may_be_touched(mapping) && !(mapping->shared && is_own_record(mapping)) &&
-           (is_heap_memory(mapping->start) || is_heap_memory(mapping->end - 1));
+           (granule_map_is_ours(mapping->start) || granule_map_is_ours(mapping->end - 1));
 }
 
 /* Whether a block lies, in part, between two mappings. */
@@ -513,7 +527,7 @@ static void tell_untouchable(uintptr_t start, uintptr_t end)
     uintptr_t last = end;
     if (!roots.visitor->untouchable)
         return;
-    while (last > start && is_heap_memory(last - 1))
+    while (last > start && granule_map_is_ours(last - 1))
         last = round_down(last - 1, GRANULE_BYTES);
     roots.visitor->untouchable(start, skip_heap_memory(start, end));
     roots.visitor->untouchable(last > start ? last : start, end);
@@ -577,7 +591,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     if (!is_of_part(mapping))
         return true;
     if (roots.visitor->next_mapping)
-        roots.visitor->next_mapping(half_seen || has_stack(mapping, self));
+        roots.visitor->next_mapping(half_seen || has_stack(mapping));
     roots.code = mapping->executable;
     if (mapping->shared)
         return scan_shared_mapping(mapping);
@@ -687,26 +701,10 @@ static bool scan_mappings(const struct mapping *mappings, size_t count)
     return read;
 }
 
-static bool is_of_thread(const struct mapping *mapping, const struct stopped_thread *thread)
-{
-    return is_in(thread->stack_pointer, mapping) || is_in(thread->thread_pointer, mapping) ||
-           is_in(thread->alternate_start, mapping);
-}
-
-static bool is_of_any_thread(const struct mapping *mapping)
-{
-    bool found = is_of_thread(mapping, &roots.self);
-    for (size_t i = 0; !found && i < stopped_count(); i++) {
-        struct stopped_thread thread = stopped_thread(i);
-        found = is_of_thread(mapping, &thread);
-    }
-    return found;
-}
-
 static void lend_excepted(const struct mapping *mappings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!mappings[i].shared && !is_of_any_thread(&mappings[i]))
+        if (excepted_may_be_lent(&mappings[i]) && !any_thread(is_of_thread, &mappings[i]))
             excepted_lend(&mappings[i]);
 }
 

@@ -194,13 +194,20 @@ bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), voi
     return true;
 }
 
-/* Leaves it to be waited for. */
-static bool has_ended(int32_t child)
+/* Leaves it to be waited for. False: it is no child of ours any more. */
+static bool look_at_child(int32_t child, bool *has_ended)
 {
     siginfo_t info = {0};
     long failed =
         SYSCALL_5(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL);
-    return syscall_failed(failed) || info.si_pid != 0;
+    *has_ended = info.si_pid != 0;
+    return !syscall_failed(failed);
+}
+
+static bool runs_on(int32_t child)
+{
+    bool has_ended;
+    return look_at_child(child, &has_ended) && !has_ended;
 }
 
 /* [one who reaps]. A child that runs on is not taken away, or another thread would not find it that
@@ -211,7 +218,7 @@ static bool reap(struct snapshot *snapshot, bool waits)
     int32_t child = atomic_load(&snapshot->child);
     if (SYSCALL_0(SYS_getpid) != parent) /* a vfork child: its parent will */
         return child == 0;
-    if (child != 0 && !waits && !has_ended(child))
+    if (child != 0 && !waits && runs_on(child))
         return false;
     child = atomic_exchange(&snapshot->child, 0);
     while (child != 0 && SYSCALL_4(SYS_wait4, child, NULL, __WALL, NULL) == -EINTR)
@@ -240,9 +247,8 @@ enum snapshot_state snapshot_look(struct snapshot *snapshot, bool ask_kernel)
 /* The program may have reaped it (__WALL), and its number be another process's now. */
 static void send_kill(int32_t child)
 {
-    siginfo_t info;
-    if (!syscall_failed(
-            SYSCALL_5(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL)))
+    bool has_ended;
+    if (look_at_child(child, &has_ended))
         SYSCALL_2(SYS_kill, child, SIGKILL);
 }
 

@@ -275,13 +275,19 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
     return read_decimal(&at, NULL, flags);
 }
 
+/* What stands behind the name of a line of a status file; NULL without one. */
+static const char *value_of(const char *status, const char *name)
+{
+    const char *at = strstr(status, name);
+    return at ? at + strlen(name) : NULL;
+}
+
 /* Whether a set of a thread's status file, named as there, has the signal. */
 static bool set_has_signal(const char *status, const char *name, int signal)
 {
-    const char *at = strstr(status, name);
+    const char *at = value_of(status, name);
     if (!at)
         return false;
-    at += strlen(name);
     uint64_t set;
     return read_hexadecimal(&at, &set) && set >> (signal - 1) & 1;
 }
@@ -319,16 +325,14 @@ bool process_thread_holds_back(pid_t thread, int signal)
 
 uint64_t process_pinned_kilobytes(void)
 {
-    static const char PINNED[] = "\nVmPin:";
     char text[2048];
-    uint64_t kilobytes = UINT64_MAX;
-    const char *at = NULL;
-    if (read_status((pid_t)SYSCALL_0(SYS_gettid), text, sizeof text))
-        at = strstr(text, PINNED);
+    uint64_t kilobytes;
+    if (!read_status((pid_t)SYSCALL_0(SYS_gettid), text, sizeof text))
+        return UINT64_MAX;
+    const char *at = value_of(text, "\nVmPin:\t");
     if (!at)
         return UINT64_MAX;
-    at += sizeof PINNED - 1;
-    at += strspn(at, " \t");
+    at += strspn(at, " ");
     return read_decimal(&at, NULL, &kilobytes) ? kilobytes : UINT64_MAX;
 }
 
@@ -346,11 +350,9 @@ static uint64_t filters_of(const char *status_file)
     SYSCALL_1(SYS_close, file);
     text[syscall_failed(bytes) ? 0 : bytes] = '\0';
     uint64_t count = strstr(text, MODE) != NULL; /* before Linux 5.9 it says no more */
-    const char *at = strstr(text, COUNT);
-    if (at) {
-        at += sizeof COUNT - 1;
+    const char *at = value_of(text, COUNT);
+    if (at)
         read_decimal(&at, NULL, &count);
-    }
     return count;
 }
 

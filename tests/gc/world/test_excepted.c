@@ -84,7 +84,8 @@ static void lend(void)
     size_t count;
     assert_true(process_read_mappings(&mappings, &count));
     for (size_t i = 0; i < count; i++)
-        excepted_lend(&mappings[i]);
+        if (excepted_may_be_lent(&mappings[i]))
+            excepted_lend(&mappings[i]);
 }
 
 static bool a_child_has(char *address)

@@ -301,29 +301,34 @@ static void test_what_is_known_to_be_lacking_does_no_harm(void **state)
     munmap(pages, 4 * PAGE_BYTES);
 }
 
+static void lend(void)
+{
+    const struct mapping *mappings;
+    size_t count;
+    assert_true(process_read_mappings(&mappings, &count));
+    for (size_t i = 0; i < count; i++)
+        if (excepted_may_be_lent(&mappings[i]))
+            excepted_lend(&mappings[i]);
+}
+
 /* [nothing lacking] The parent has left it to the child. */
 static void test_what_was_lent_and_is_lacking_makes_the_snapshot_fail(void **state)
 {
     (void)state;
     static char byte;
-    const struct mapping *mappings;
-    size_t count, bytes = 4 * GRANULE_BYTES;
+    size_t bytes = 4 * GRANULE_BYTES;
     char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(pages, 1, bytes);
     roots_are_not_copied(pages, bytes);
     assert_int_equal(madvise(pages, bytes, MADV_DONTFORK), 0);
     excepted_note(pages, bytes);
-    assert_true(process_read_mappings(&mappings, &count));
-    for (size_t i = 0; i < count; i++)
-        excepted_lend(&mappings[i]);
+    lend();
     assert_int_equal(madvise(pages, bytes, MADV_DONTFORK), 0);
     begin(look_around, &byte);
     assert_int_equal(wait_for_end(), SNAPSHOT_LACKING);
     excepted_take_back();
     snapshot_end(&snapshot);
-    assert_true(process_read_mappings(&mappings, &count));
-    for (size_t i = 0; i < count; i++) /* it is not lent again */
-        excepted_lend(&mappings[i]);
+    lend(); /* it is not lent again */
     assert_false(excepted_is_lent(process_mapping_at((uintptr_t)pages)));
     excepted_take_back();
     munmap(pages, bytes);
