@@ -4,8 +4,8 @@
  * lends memory to a child must know (gc/world/excepted.h). Before the program has excepted any,
  * they do nothing but call on.
  *
- * They call the next function of their name, libc's or that of a library between, once it is known:
- * from our constructor on. Before, and in static programs, they make the system call themselves.
+ * They call the next function of their name once it is known: from our constructor on. Before, and
+ * in static programs, they make the system call themselves: a search may map memory.
  */
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -16,28 +16,16 @@
 #include "shim/system_calls/next_call.h"
 #include "vm/syscall.h"
 
-static struct {
-    __typeof__(mmap) *mmap;
-    __typeof__(munmap) *munmap;
-    __typeof__(mremap) *mremap;
-    __typeof__(shmat) *shmat;
-    __typeof__(shmdt) *shmdt;
-} next;
-
-static __attribute__((constructor)) void find_next(void)
-{
-    static void *_Atomic kept[5];
-    next.mmap = next_of(&kept[0], "mmap");
-    next.munmap = next_of(&kept[1], "munmap");
-    next.mremap = next_of(&kept[2], "mremap");
-    next.shmat = next_of(&kept[3], "shmat");
-    next.shmdt = next_of(&kept[4], "shmdt");
-}
+/* Declares `next`: NULL where the system call is to be made. */
+#define NEXT_IF_KNOWN(name)            \
+    NEXT_FUNCTION(next_record, #name); \
+    __typeof__(name) *next = next_if_known(&next_record)
 
 static void *call_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset)
 {
-    if (next.mmap)
-        return next.mmap(start, bytes, protection, flags, file, offset);
+    NEXT_IF_KNOWN(mmap);
+    if (next)
+        return next(start, bytes, protection, flags, file, offset);
     return (void *)libc_result(SYSCALL_6(SYS_mmap, start, bytes, protection, flags, file, offset));
 }
 
@@ -56,15 +44,16 @@ EXPORT void *mmap64(void *start, size_t bytes, int protection, int flags, int fi
 
 EXPORT int munmap(void *start, size_t bytes)
 {
+    NEXT_IF_KNOWN(munmap);
     tell_not_excepted(start, bytes);
-    return next.munmap ? next.munmap(start, bytes)
-                       : (int)libc_result(SYSCALL_2(SYS_munmap, start, bytes));
+    return next ? next(start, bytes) : (int)libc_result(SYSCALL_2(SYS_munmap, start, bytes));
 }
 
 static void *call_mremap(void *start, size_t bytes, size_t new_bytes, int flags, void *place)
 {
-    if (next.mremap)
-        return next.mremap(start, bytes, new_bytes, flags, place);
+    NEXT_IF_KNOWN(mremap);
+    if (next)
+        return next(start, bytes, new_bytes, flags, place);
     return (void *)libc_result(SYSCALL_5(SYS_mremap, start, bytes, new_bytes, flags, place));
 }
 
@@ -90,14 +79,16 @@ EXPORT void *mremap(void *start, size_t bytes, size_t new_bytes, int flags, ...)
 /* How large the memory is only the kernel knows. */
 EXPORT void *shmat(int identifier, const void *place, int flags)
 {
+    NEXT_IF_KNOWN(shmat);
     if (flags & SHM_REMAP)
         tell_not_excepted(NULL, SIZE_MAX);
-    return next.shmat ? next.shmat(identifier, place, flags)
-                      : (void *)libc_result(SYSCALL_3(SYS_shmat, identifier, place, flags));
+    return next ? next(identifier, place, flags)
+                : (void *)libc_result(SYSCALL_3(SYS_shmat, identifier, place, flags));
 }
 
 EXPORT int shmdt(const void *start)
 {
+    NEXT_IF_KNOWN(shmdt);
     tell_not_excepted(NULL, SIZE_MAX);
-    return next.shmdt ? next.shmdt(start) : (int)libc_result(SYSCALL_1(SYS_shmdt, start));
+    return next ? next(start) : (int)libc_result(SYSCALL_1(SYS_shmdt, start));
 }

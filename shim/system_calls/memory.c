@@ -130,7 +130,7 @@ EXPORT int pthread_attr_setstack(pthread_attr_t *attributes, void *stack, size_t
 
 EXPORT int pthread_attr_setstackaddr(pthread_attr_t *attributes, void *end)
 {
-    int (*next)(pthread_attr_t *, void *) = dlsym(RTLD_NEXT, "pthread_attr_setstackaddr");
+    FIND_NEXT(pthread_attr_setstackaddr);
     tell_stacks_are_given(false);
     return next(attributes, end);
 }

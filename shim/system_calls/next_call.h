@@ -1,37 +1,69 @@
 /* SPDX-License-Identifier: MIT
  *
- * next_call.h: the function behind one that is interposed.
+ * next_call.h: the function behind one that is interposed: libc's own, or that of a library
+ * between.
+ *
+ * Most may be called where the loader's lock must not be waited for: in a signal handler, in the
+ * child of vfork or of _Fork. Another thread may hold the lock, which may wait in turn for a
+ * collection that waits for the parent of the vfork; in the child of _Fork nobody releases it. So
+ * all are found by a constructor (next_call.c). A call that comes before it searches by itself.
  */
 #ifndef ALLOTROPE_SHIM_SYSTEM_CALLS_NEXT_CALL_H
 #define ALLOTROPE_SHIM_SYSTEM_CALLS_NEXT_CALL_H
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* libc's own function, or that of a library between; NULL where there is none. It is looked for
- * once: a search that fails allocates, and is told by dlerror(). kept: itself for none. */
-static inline void *next_of(void *_Atomic *kept, const char *name)
-{
+/* found: NULL until it was looked for; `found` itself where there is none. It is looked for once: a
+ * search that fails allocates, and is told by dlerror(). Writer: whoever looks, always the same
+ * value. */
+struct next_function {
+    const char *name;
+    void *_Atomic found;
+};
+
 #ifdef PIC
-    void *function = atomic_load_explicit(kept, memory_order_relaxed);
-    if (!function) {
-        function = dlsym(RTLD_NEXT, name);
-        atomic_store_explicit(kept, function ? function : (void *)kept, memory_order_relaxed);
-    }
-    return function == (void *)kept ? NULL : function;
-#else /* the archive, for static programs: nothing can be found from there */
-    (void)kept;
-    (void)name;
-    return NULL;
-#endif
+/* Defines the record of a function. The constructor finds all that stand in this section. */
+#define NEXT_FUNCTION(record, name)    \
+    static struct next_function record \
+        __attribute__((section("next_functions"), used, aligned(16))) = {name, NULL}
+
+__attribute__((visibility("hidden"))) void next_look_up(struct next_function *function);
+
+/* NULL where there is none, and where it was not looked for. */
+static inline void *next_if_known(struct next_function *function)
+{
+    void *found = atomic_load_explicit(&function->found, memory_order_relaxed);
+    return found == (void *)&function->found ? NULL : found;
 }
 
+/* NULL where there is none. */
+static inline void *next_of(struct next_function *function)
+{
+    if (!atomic_load_explicit(&function->found, memory_order_relaxed))
+        next_look_up(function);
+    return next_if_known(function);
+}
+#else /* the archive, for static programs: nothing can be found from there */
+#define NEXT_FUNCTION(record, name) static struct next_function record = {name, NULL}
+
+static inline void *next_if_known(struct next_function *function)
+{
+    (void)function;
+    return NULL;
+}
+
+static inline void *next_of(struct next_function *function)
+{
+    return next_if_known(function);
+}
+#endif
+
 /* Declares `next`, the function of the same name behind this one. */
-#define FIND_NEXT(name)        \
-    static void *_Atomic kept; \
-    __typeof__(name) *next = next_of(&kept, #name)
+#define FIND_NEXT(name)                \
+    NEXT_FUNCTION(next_record, #name); \
+    __typeof__(name) *next = next_of(&next_record)
 
 /* A system call in place of a function of libc's that is a point of cancellation. As libc does it:
  * while the call waits its thread may be cancelled at any time. */

@@ -82,6 +82,7 @@ PLAIN = [
     "fork_in_handler 1900",
     "fork_interrupted",
     "fork_list_lock",
+    f"loader_lock {PLUGIN}",
     *(
         f"fork_stdio {threads}"
         for threads in ("fflush getline", "getpwnam popen", "fopen dlopen", "fork fork")
