@@ -14,14 +14,14 @@ static inline enum growth ask_collector(size_t alignment, size_t bytes, unsigned
 {
     if (!blocks_heap.collector)
         return GROW;
-    return blocks_heap.collector->may_grow(alignment, bytes, tries, exhausted);
+    return blocks_heap.collector->before_growth(alignment, bytes, tries, exhausted);
 }
 
-/* Whether a collection, due now or meanwhile, has freed blocks. */
-static inline bool has_collected(void)
+/* Runs a collection, or a slice of one, if one is due. True: blocks were freed. */
+static inline bool collect_if_due(void)
 {
     const struct blocks_collector *collector = blocks_heap.collector;
-    return collector && collector->may_collect && collector->may_collect();
+    return collector && collector->collect_if_due && collector->collect_if_due();
 }
 
 /* Whether it must see each allocation: all then go the slow way. */
@@ -33,7 +33,7 @@ static inline bool collector_counts(void)
 /* Whether it asks for the bytes that are taken. */
 static inline bool counts_taken(void)
 {
-    return blocks_heap.collector && blocks_heap.collector->may_collect;
+    return blocks_heap.collector && blocks_heap.collector->collect_if_due;
 }
 
 static inline void count_taken(size_t bytes)

@@ -58,12 +58,13 @@ enum growth {
 enum sweeper { SWEEPER_STOPPED, SWEEPER_OWNER, SWEEPER_OTHER };
 
 struct blocks_collector {
-    /* Before the heap takes `bytes` more from its space, at a multiple of `alignment`. tries: how
-     * often it has been asked for this very request. exhausted: the kernel has refused. */
-    enum growth (*may_grow)(size_t alignment, size_t bytes, unsigned tries, bool exhausted);
-    /* Before a thread goes on to its next stock of free blocks. True: a collection has freed
-     * blocks, look again. NULL: only growth counts. */
-    bool (*may_collect)(void);
+    /* Before the heap takes `bytes` more from its space, at a multiple of `alignment`: may run a
+     * collection. tries: how often it was called for this very request. exhausted: the kernel has
+     * refused. */
+    enum growth (*before_growth)(size_t alignment, size_t bytes, unsigned tries, bool exhausted);
+    /* Before a thread goes on to its next stock of free blocks: runs a collection, or a slice of
+     * one, if one is due. True: blocks were freed, look again. NULL: only growth counts. */
+    bool (*collect_if_due)(void);
     /* Before every allocation; NULL unless the collector must see each one, which then all go
      * the slow way. */
     void (*before_allocation)(void);
@@ -192,7 +193,7 @@ size_t blocks_used_bytes(void);
 void blocks_retain(size_t bytes);
 
 /* Bytes that threads have taken to hand out since the process began, whatever was freed. Counted
- * only if the collector has may_collect. With a quarantine: that they have retired. */
+ * only if the collector has collect_if_due. With a quarantine: that they have retired. */
 size_t blocks_taken_bytes(void);
 
 /* For a free that is ignored: the block stays the program's, but a collection does not follow what

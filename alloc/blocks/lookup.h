@@ -8,12 +8,6 @@
 #include "alloc/blocks/heap.h"
 #include "vm/granule_map.h"
 
-static inline struct slab *slab_at(const void *address)
-{
-    struct owner *owner = granule_map_get(address);
-    return owner && owner->kind == OWNER_SLAB ? (struct slab *)owner : NULL;
-}
-
 _Noreturn void report_not_live(const char *function, const void *block)
     __attribute__((noinline, cold));
 void report_stranger(const char *function, const void *block) __attribute__((noinline, cold));

@@ -100,6 +100,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vm/granule_map.h"
 #include "vm/owner.h"
 
 struct thread_heap;
@@ -240,6 +241,13 @@ static inline void slab_pin(struct slab *slab, size_t word, uint64_t blocks)
 {
     atomic_store_explicit(&slab->has_pins, true, memory_order_relaxed);
     __atomic_fetch_or(slab_pinned(slab, word), blocks, __ATOMIC_RELEASE);
+}
+
+/* The slab in which an address lies; NULL: none. Any thread, no lock. */
+static inline struct slab *slab_at(const void *address)
+{
+    struct owner *owner = granule_map_get(address);
+    return owner && owner->kind == OWNER_SLAB ? (struct slab *)owner : NULL;
 }
 
 /* Only where the records have SLAB_OLD_ROWS rows, or more. */

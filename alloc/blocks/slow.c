@@ -98,7 +98,7 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
     for (unsigned tries = 0;; tries++) {
         if (use_current(bin))
             return true;
-        if (tries == 0 && has_collected())
+        if (tries == 0 && collect_if_due())
             rebin_all_after_sweep(heap); /* what is empty now serves any class */
         rebin_after_sweep(heap, class_index);
         rebin_queued(heap);

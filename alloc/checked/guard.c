@@ -54,8 +54,9 @@ static bool is_sampled(void)
     return true;
 }
 
-/* One instruction that changes memory, and its flags; of C the compiler makes four. */
-static inline bool is_due(void)
+/* Counts an allocation. True: it is to be a sample. One instruction that changes memory, and its
+ * flags; of C the compiler makes four. */
+static inline bool count_to_sample(void)
 {
     bool due;
     __asm__("subl $1, %0" : "+m"(until_sample), "=@ccle"(due) : : "cc");
@@ -75,18 +76,18 @@ static __attribute__((noinline)) void *alloc_at_sample(size_t size)
 
 static void *guard_alloc(size_t size)
 {
-    return is_due() ? alloc_at_sample(size) : alloc_fast(size);
+    return count_to_sample() ? alloc_at_sample(size) : alloc_fast(size);
 }
 
 static void *guard_alloc_zeroed(size_t size)
 {
-    void *block = is_due() ? alloc_sampled(BLOCK_ALIGNMENT, size) : NULL;
+    void *block = count_to_sample() ? alloc_sampled(BLOCK_ALIGNMENT, size) : NULL;
     return block ? block : blocks_alloc_zeroed(size);
 }
 
 static void *guard_alloc_aligned(size_t alignment, size_t size)
 {
-    void *block = is_due() ? alloc_sampled(alignment, size) : NULL;
+    void *block = count_to_sample() ? alloc_sampled(alignment, size) : NULL;
     return block ? block : blocks_alloc_aligned(alignment, size);
 }
 
@@ -144,7 +145,7 @@ static void *guard_resize(void *block, size_t size)
 {
     if (pool_holds(block))
         return resize_guarded(block, size);
-    void *moved = is_due() ? grow_at_sample(block, size) : NULL;
+    void *moved = count_to_sample() ? grow_at_sample(block, size) : NULL;
     return moved ? moved : blocks_resize(block, size);
 }
 

@@ -292,7 +292,7 @@ static bool is_due(size_t bytes)
     return pace_is_due(taken + bytes) && !pace_puts_off(blocks_used_bytes(), taken);
 }
 
-static bool may_collect(void)
+static bool collect_if_due(void)
 {
     if (collect_cycle_runs())
         return run_slice();
@@ -305,7 +305,7 @@ static bool may_ever_fit(size_t alignment, size_t bytes)
     return !pace_is_over_limit(0, bytes) && collection_may_make_room(alignment, bytes);
 }
 
-static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
+static enum growth before_growth(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
     size_t used = blocks_used_bytes();
     bool due = tries == 0 && !exhausted && !needs_no_collections() &&
@@ -377,7 +377,7 @@ static bool has_reclaimed(void)
 }
 
 static struct blocks_collector collector = {
-    .may_grow = may_grow, .suspect_used = suspect_used, .has_reclaimed = has_reclaimed};
+    .before_growth = before_growth, .suspect_used = suspect_used, .has_reclaimed = has_reclaimed};
 
 static void report_unavailable(void)
 {
@@ -475,13 +475,13 @@ static bool init(const void *values)
     gc.collects = collects;
     init_meanings(quarantines, leaks);
     if (pace.policy == POLICY_AUTO && !pace.frees)
-        collector.may_collect = may_collect;
+        collector.collect_if_due = collect_if_due;
     bool verifies = collections->verify == VERIFY_ON;
     bool forks = collections->concurrent == CONCURRENT_FORK && ignored;
     bool concurrent = forks || (collections->concurrent == CONCURRENT_ON &&
                                 collections->generations > 1 && pace.policy == POLICY_AUTO);
     if (concurrent) /* slices go with what is taken, whatever makes a collection due */
-        collector.may_collect = may_collect;
+        collector.collect_if_due = collect_if_due;
     if (collections->generations > 1 || forks)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     collector.late_live_bits = ignored;

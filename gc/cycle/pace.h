@@ -29,7 +29,8 @@ void pace_init(const struct pace_options *options);
 /* There will be no more collections, and no more looks at the clock: a sandbox may kill for one. */
 void pace_without_clock(void);
 
-/* Whether the heap, now of `used` bytes, is full for what is asked for. Any thread. */
+/* Whether the heap, now of `used` bytes, is full for `bytes` more. If not, it may set the goal
+ * higher: until the heap has grown to that, the clock need not be looked at. Any thread. */
 bool pace_is_full(size_t used, size_t bytes);
 /* Whether `allocated` bytes, all that threads have ever taken to hand out, make a collection
  * due. */

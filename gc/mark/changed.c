@@ -123,7 +123,7 @@ uint64_t mark_changed(uintptr_t start, uintptr_t end)
 {
     uint64_t scanned = 0;
     while (start < end) {
-        struct slab *slab = slab_at(start);
+        struct slab *slab = slab_at((const void *)start);
         uintptr_t part_end = slab ? (uintptr_t)slab->base + slab->granules * GRANULE_BYTES
                                   : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
         struct old_range range = {start, part_end < end ? part_end : end};

@@ -174,7 +174,7 @@ static void skip_small(struct slab *slab, uintptr_t start, uintptr_t end)
 void mark_skip_part(uintptr_t start, uintptr_t end)
 {
     while (start < end) {
-        struct slab *slab = slab_at(start);
+        struct slab *slab = slab_at((const void *)start);
         uintptr_t part_end = slab ? (uintptr_t)slab->base + slab->granules * GRANULE_BYTES
                                   : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
         part_end = part_end < end ? part_end : end;

@@ -9,7 +9,7 @@
 
 static __attribute__((noinline)) void note_if_suspect(uintptr_t word)
 {
-    struct slab *slab = slab_at(word);
+    struct slab *slab = slab_at((const void *)word);
     size_t index;
     if (!slab || !slab_find(slab, (const void *)word, &index) ||
         !(*slab_suspects(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)))

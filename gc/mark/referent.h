@@ -24,16 +24,10 @@ static inline bool set_mark(struct slab_word *bits, uint64_t bit, bool shared)
     return true;
 }
 
-static inline struct slab *slab_at(uintptr_t address)
-{
-    struct owner *owner = granule_map_get((const void *)address);
-    return owner && owner->kind == OWNER_SLAB ? (struct slab *)owner : NULL;
-}
-
 /* The block that a word refers to. False: there is none. */
 static inline bool find_referent(uintptr_t word, struct referent *referent)
 {
-    struct slab *slab = slab_at(word);
+    struct slab *slab = slab_at((const void *)word);
     if (__builtin_expect(!slab, 0))
         return false;
     bool exact;

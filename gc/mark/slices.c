@@ -234,7 +234,7 @@ static void mark_before_in_slice(struct marker *marker, const struct scan *scan,
 
 static bool is_unborn(const struct referent *referent)
 {
-    struct slab *slab = slab_at(referent->word);
+    struct slab *slab = slab_at((const void *)referent->word);
     return (*slab_unborn(slab, (size_t)(referent->bits - slab->words)) & referent->bit) != 0;
 }
 

@@ -118,7 +118,7 @@ static enum growth always_grow(size_t alignment, size_t bytes, unsigned tries, b
 static int start(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = always_grow};
+    static const struct blocks_collector collector = {.before_growth = always_grow};
     return blocks_init(25, &collector) ? 0 : -1;
 }
 

@@ -16,7 +16,7 @@
 
 enum { BYTES = 112, LARGE_BYTES = 300000, FILLER_BYTES = 1 << 20 };
 
-static const struct blocks_collector collector = {.may_grow = grow, .rows = SLAB_OLD_ROWS};
+static const struct blocks_collector collector = {.before_growth = grow, .rows = SLAB_OLD_ROWS};
 
 /* Enough for the next ageing, which every block that is retired now takes part in. */
 static void retire_enough(void)

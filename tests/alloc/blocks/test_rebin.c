@@ -297,7 +297,7 @@ static int start(void **state)
 {
     (void)state;
     static const struct blocks_collector collector = {
-        .may_grow = grow, .may_collect = collect_nothing, .sweep_late = sweep_one};
+        .before_growth = grow, .collect_if_due = collect_nothing, .sweep_late = sweep_one};
     return blocks_init(25, &collector) && start_thread() ? 0 : -1;
 }
 

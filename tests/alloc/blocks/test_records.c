@@ -350,7 +350,7 @@ static void test_without_memory_free_granules_become_records(void **state)
 static int start(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow, .rows = ROWS};
+    static const struct blocks_collector collector = {.before_growth = grow, .rows = ROWS};
     return blocks_init(25, &collector) ? 0 : -1;
 }
 

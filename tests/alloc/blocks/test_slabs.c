@@ -184,8 +184,8 @@ static bool collect_nothing(void)
 static int start(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow,
-                                                      .may_collect = collect_nothing};
+    static const struct blocks_collector collector = {.before_growth = grow,
+                                                      .collect_if_due = collect_nothing};
     return blocks_init(25, &collector) && start_thread() ? 0 : -1;
 }
 

@@ -35,7 +35,7 @@ static void begin_script(size_t count, const enum growth answers[], void (*colle
     script.collection = collection;
 }
 
-static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
+static enum growth before_growth(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
     size_t at = script.asked++;
     if (at < MOST_ASKED) {
@@ -50,7 +50,7 @@ static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool
     return answer;
 }
 
-static bool may_collect(void)
+static bool collect_if_due(void)
 {
     if (!script.collects)
         return false;
@@ -58,7 +58,8 @@ static bool may_collect(void)
     return true;
 }
 
-static struct blocks_collector collector = {.may_grow = may_grow, .may_collect = may_collect};
+static struct blocks_collector collector = {.before_growth = before_growth,
+                                            .collect_if_due = collect_if_due};
 
 static struct bin *bin_for(size_t bytes)
 {

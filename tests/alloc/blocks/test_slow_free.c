@@ -108,7 +108,7 @@ static void test_threads_that_have_exited_share_a_heap(void **state)
 static int start(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow};
+    static const struct blocks_collector collector = {.before_growth = grow};
     return blocks_init(25, &collector) && start_thread() ? 0 : -1;
 }
 

@@ -257,7 +257,7 @@ static void test_the_child_of_a_fork_forgets_who_was_entering(void **state)
 static int start(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow, .rows = SLAB_OLD_ROWS};
+    static const struct blocks_collector collector = {.before_growth = grow, .rows = SLAB_OLD_ROWS};
     return blocks_init(25, &collector) && blocks_alloc(1) ? 0 : -1;
 }
 

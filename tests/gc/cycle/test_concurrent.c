@@ -34,7 +34,7 @@ static int make_collector(void **state)
 {
     (void)state;
     static const struct blocks_collector collector = {
-        .may_grow = grow, .may_collect = never_collect, .rows = SLAB_SEEN_ROWS};
+        .before_growth = grow, .collect_if_due = never_collect, .rows = SLAB_SEEN_ROWS};
     static const struct pace_options pace = {.generations = true, .always_minors = true};
     static const struct collect_options options = {.markers = 1,
                                                    .stack_bytes = 1 << 20,

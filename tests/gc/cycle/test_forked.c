@@ -32,8 +32,8 @@ static uintptr_t hidden[CHILDREN]; /* no addresses */
 static int make_collector(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow,
-                                                      .may_collect = never_collect,
+    static const struct blocks_collector collector = {.before_growth = grow,
+                                                      .collect_if_due = never_collect,
                                                       .rows = SLAB_SEEN_ROWS,
                                                       .late_live_bits = true};
     static const struct pace_options pace = {.generations = true, .always_minors = true};

@@ -37,8 +37,8 @@ static NOT_INLINED void fill(void)
 static int make_collector(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow,
-                                                      .may_collect = never_collect,
+    static const struct blocks_collector collector = {.before_growth = grow,
+                                                      .collect_if_due = never_collect,
                                                       .rows = SLAB_UNBORN_ROWS,
                                                       .late_live_bits = true,
                                                       .sweep_late = sweep_late};

@@ -30,7 +30,8 @@ static uintptr_t children[CHILDREN];
 static int make_collector(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow, .rows = SLAB_SEEN_ROWS};
+    static const struct blocks_collector collector = {.before_growth = grow,
+                                                      .rows = SLAB_SEEN_ROWS};
     static const struct pace_options pace = {.generations = true, .always_minors = true};
     static const struct collect_options options = {.markers = 1,
                                                    .stack_bytes = 1 << 20,

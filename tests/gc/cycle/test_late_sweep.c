@@ -40,8 +40,8 @@ static void sweep_and_count(struct slab *slab, enum sweeper sweeper)
 static int make_collector(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow,
-                                                      .may_collect = never_collect,
+    static const struct blocks_collector collector = {.before_growth = grow,
+                                                      .collect_if_due = never_collect,
                                                       .rows = SLAB_SEEN_ROWS,
                                                       .late_live_bits = true,
                                                       .sweep_late = sweep_and_count};

@@ -17,7 +17,7 @@ static void *blocks[BLOCKS];
 
 static void suspect_used(const void *block, size_t bytes, const char *function);
 
-static struct blocks_collector collector = {.may_grow = grow, .suspect_used = suspect_used};
+static struct blocks_collector collector = {.before_growth = grow, .suspect_used = suspect_used};
 
 static int make_heap(void **state)
 {
