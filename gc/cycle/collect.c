@@ -97,7 +97,9 @@ static struct {
     struct mark_result marked;
     struct sweep_result swept;
     struct collect_statistics statistics;
-} state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR), .statistics.driver = &state.driver.statistics};
+} state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR),
+           .copy.withholds = true,
+           .statistics.driver = &state.driver.statistics};
 
 bool (*collect_found_hider)(void);
 void (*collect_suspect_pointed_to)(const void *block, size_t bytes);

@@ -30,6 +30,7 @@
 #include "vm/pages.h"
 #include "vm/private_memory.h"
 #include "vm/syscall.h"
+#include "vm/withheld.h"
 
 enum { PARENT_SIGNAL = SIGUSR1 };
 
@@ -100,6 +101,8 @@ static void note_missing(void *argument, uintptr_t start, uintptr_t end)
         next = round_down(at, GRANULE_BYTES) + GRANULE_BYTES;
         next = next < end ? next : end;
         const struct owner *owner = granule_map_get((const void *)at);
+        if (withheld_has((const void *)at))
+            continue;
         if (owner) {
             report->lacks_blocks |= owner->kind != OWNER_RECORDS;
         } else if (excepted_is_lent(process_mapping_at(at)) || !roots_are_uncopied(at, next)) {
@@ -179,9 +182,13 @@ bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), voi
     report->begun_ns = monotonic_ns();
     atomic_store_explicit(&report->state, SNAPSHOT_RUNS, memory_order_relaxed);
     parent = SYSCALL_0(SYS_getpid);
+    if (snapshot->withholds)
+        withheld_begin();
     long child = make_child();
     if (child == 0)
         run_child(snapshot, work, argument);
+    if (snapshot->withholds)
+        withheld_end();
     uint64_t ns = monotonic_ns() - report->begun_ns;
     statistics.fork_ns += ns;
     if (ns > statistics.longest_fork_ns)

@@ -62,15 +62,16 @@ struct snapshot_report {
     bool lacks_blocks;
 };
 
-/* Zero at first. */
+/* Zero at first. withholds: the child does without the memory of vm/withheld.h. */
 struct snapshot {
+    bool withholds;
     _Atomic int32_t child; /* 0: none, or reaped */
     struct snapshot_report *report;
     char *result; /* behind the report, as many bytes as were asked for */
     size_t mapped_bytes;
 };
 
-/* Of all snapshots. */
+/* Counts of all snapshots. */
 struct snapshot_statistics {
     uint64_t ended[SNAPSHOT_STATES]; /* by state; DONE: that came to their end */
     uint64_t fork_ns, longest_fork_ns;

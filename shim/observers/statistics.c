@@ -50,6 +50,7 @@
 #include "vm/granule_map.h"
 #include "vm/number.h"
 #include "vm/pages.h"
+#include "vm/withheld.h"
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
 
@@ -87,22 +88,18 @@ extern struct granule_map slack_tables;
 struct granule_map slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
 /* The table that serves a block, entered for the first granule that it serves. Several threads may
- * make it at once, and one makes it for all. */
+ * make it at once, and one makes it for all. The others' tables stay unused, and take no memory. */
 static uint32_t *slack_table(void *served)
 {
     uint32_t *table = granule_map_look_up(&slack_tables, served);
     if (table)
         return table;
-    table = pages_map(GRANULE_BYTES, GRANULE_BYTES);
-    if (!table || !granule_map_enter(&beside_heaps, table, GRANULE_BYTES, table))
+    table = withheld_map();
+    if (!table)
         return NULL;
     uint32_t *present = granule_map_claim(&slack_tables, served, table);
-    if (present != table) {
-        granule_map_enter(&beside_heaps, table, GRANULE_BYTES, NULL);
-        pages_unmap(table, GRANULE_BYTES);
-    } else {
+    if (present == table)
         atomic_fetch_add_explicit(&slack_table_bytes, GRANULE_BYTES, memory_order_relaxed);
-    }
     return present;
 }
 

@@ -28,6 +28,7 @@
 #include "vm/kernel/process.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
+#include "vm/withheld.h"
 
 static struct snapshot snapshot;
 
@@ -301,6 +302,34 @@ static void test_what_is_known_to_be_lacking_does_no_harm(void **state)
     munmap(pages, 4 * PAGE_BYTES);
 }
 
+static bool look_at_withheld(void *memory)
+{
+    found()->copied = pages_in_use(memory, GRANULE_BYTES);
+    return true;
+}
+
+static void test_what_is_withheld_is_no_lack_and_there_afterwards(void **state)
+{
+    (void)state;
+    char *memory = withheld_map();
+    memory[0] = 'x';
+    for (int withholds = 0; withholds <= 1; withholds++) {
+        snapshot.withholds = withholds;
+        begin(look_at_withheld, memory);
+        assert_int_equal(wait_for_end(), SNAPSHOT_DONE);
+        assert_int_equal(found()->copied, !withholds);
+        snapshot_end(&snapshot);
+        assert_int_equal(memory[0], 'x');
+        pid_t child = fork(); /* a child of the program has it */
+        if (child == 0)
+            _exit(memory[0] != 'x');
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    snapshot.withholds = false;
+}
+
 static void lend(void)
 {
     const struct mapping *mappings;
@@ -438,6 +467,7 @@ int main(void)
         SNAPSHOT_TEST(test_who_ends_the_child_finds_it_while_another_looks),
         SNAPSHOT_TEST(test_a_child_that_the_program_has_reaped_is_not_ended_again),
         SNAPSHOT_TEST(test_what_a_child_lacks_makes_the_snapshot_fail_once),
+        SNAPSHOT_TEST(test_what_is_withheld_is_no_lack_and_there_afterwards),
         SNAPSHOT_TEST(test_what_is_known_to_be_lacking_does_no_harm),
         SNAPSHOT_TEST(test_what_was_lent_and_is_lacking_makes_the_snapshot_fail),
         SNAPSHOT_TEST(test_a_child_outlives_the_thread_that_made_it),

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * withheld.c: see withheld.h.
+ */
+#include "vm/withheld.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+/* So many come to a terabyte. What lies beyond is not withheld. */
+enum { MOST_CHUNKS = 128, SHARE = 8 };
+
+static struct chunk {
+    char *_Atomic start; /* NULL: not made yet */
+    _Atomic size_t bytes, used;
+} chunks[MOST_CHUNKS];
+static _Atomic size_t last;
+
+static size_t bytes_of(size_t index)
+{
+    size_t all = 0, bytes = 0;
+    for (size_t i = 0; i <= index; i++) {
+        bytes = round_up(all / SHARE + 1, GRANULE_BYTES);
+        all += bytes;
+    }
+    return bytes;
+}
+
+/* Entered before anybody can see it. Small pages: so the kernel keeps it apart from other memory
+ * beside it. */
+static char *map_entered(size_t bytes, void *value)
+{
+    char *start = pages_map(bytes, GRANULE_BYTES);
+    if (!start)
+        return NULL;
+    if (!granule_map_enter(&beside_heaps, start, bytes, value)) {
+        pages_unmap(start, bytes);
+        return NULL;
+    }
+    pages_allow_huge(start, bytes, false);
+    return start;
+}
+
+static void unmap_entered(char *start, size_t bytes)
+{
+    granule_map_enter(&beside_heaps, start, bytes, NULL);
+    pages_unmap(start, bytes);
+}
+
+/* The start of the chunk; NULL without memory. */
+static char *start_of(size_t index)
+{
+    struct chunk *chunk = &chunks[index];
+    char *present = atomic_load_explicit(&chunk->start, memory_order_acquire);
+    if (present)
+        return present;
+    size_t bytes = bytes_of(index);
+    char *made = map_entered(bytes, chunks);
+    if (!made)
+        return NULL;
+    atomic_store_explicit(&chunk->bytes, bytes, memory_order_relaxed);
+    if (atomic_compare_exchange_strong(&chunk->start, &present, made))
+        return made;
+    unmap_entered(made, bytes);
+    return present;
+}
+
+/* NULL: the chunk is used up. */
+static char *take_from(size_t index, char *start)
+{
+    struct chunk *chunk = &chunks[index];
+    size_t used = atomic_fetch_add_explicit(&chunk->used, GRANULE_BYTES, memory_order_relaxed);
+    size_t before = index;
+    if (used < atomic_load_explicit(&chunk->bytes, memory_order_relaxed))
+        return start + used;
+    if (index + 1 < MOST_CHUNKS)
+        atomic_compare_exchange_strong(&last, &before, index + 1);
+    return NULL;
+}
+
+/* Where there is no memory for a chunk there may be for one granule. */
+void *withheld_map(void)
+{
+    for (;;) {
+        size_t index = atomic_load(&last);
+        char *start = start_of(index);
+        char *taken = start ? take_from(index, start) : NULL;
+        if (taken)
+            return taken;
+        if (!start || index + 1 == MOST_CHUNKS)
+            return map_entered(GRANULE_BYTES, &last);
+    }
+}
+
+bool withheld_has(const void *address)
+{
+    return granule_map_look_up(&beside_heaps, address) == chunks;
+}
+
+static void advise(int advice)
+{
+    for (size_t i = 0; i <= atomic_load(&last); i++) {
+        char *start = atomic_load_explicit(&chunks[i].start, memory_order_acquire);
+        if (start)
+            SYSCALL_3(SYS_madvise, start, atomic_load(&chunks[i].bytes), advice);
+    }
+}
+
+void withheld_begin(void)
+{
+    advise(MADV_DONTFORK);
+}
+
+void withheld_end(void)
+{
+    advise(MADV_DOFORK);
+}

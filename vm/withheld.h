@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * withheld.h: memory of ours that the child of a collection's snapshot does without.
+ *
+ * The statistics' tables take up to a quarter of the heap, in small pages. To fork them would make
+ * most of the stop that makes the child (gc/world/snapshot.h), which never reads them.
+ *
+ * It is mapped in chunks, each an eighth of what there is, so that there are few to withhold. It is
+ * never given back. Entered in `beside_heaps` (granule_map.h): it is no root.
+ *
+ * Shared words
+ *   chunk.start   Writer: who makes the chunk, once, by compare and swap. What is left of a chunk
+ *                 made at the same time by another thread is unmapped.
+ *   chunk.bytes   Writer: whoever is about to make the chunk; all write the same value.
+ *   chunk.used    Writers: all who take memory, by an atomic addition, also past the end.
+ *   last          Writers: all who find a chunk used up, by compare and swap. Only grows.
+ */
+#ifndef ALLOTROPE_VM_WITHHELD_H
+#define ALLOTROPE_VM_WITHHELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A granule of zeros, which takes memory only once it is written. NULL when the kernel refuses. Any
+ * thread, no lock. */
+void *withheld_map(void);
+
+/* Whether an address lies in such memory. Any thread. */
+bool withheld_has(const void *address);
+
+/* A child that is made between the two lacks the memory, as far as the kernel agrees. The world is
+ * stopped. */
+void withheld_begin(void);
+void withheld_end(void);
+
+#endif
