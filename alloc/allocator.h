@@ -126,7 +126,8 @@ struct allocator {
     /* block: any address but NULL. 0 when it is not that of a live block. The block may be freed by
      * another thread meanwhile only if the program has a fault. */
     size_t (*usable_size)(const void *block);
-    /* Of a live block: the shim has asked owns() and usable_size() before. */
+    /* What a block wastes. block: a live one, for which the shim has asked owns() and usable_size()
+     * before. */
     struct block_waste (*waste)(const void *block);
     /* Whether the address lies in memory of this allocator. address: any word, NULL among them. A
      * word of the program's data may be asked for, so it must be cheap and read no block. */
@@ -218,9 +219,9 @@ struct allocator {
      * a lock of a rank below RANK_COLLECTOR. may_wait: false in a signal handler, for whose thread
      * others may wait. Called only where reports_leaks() is true. */
     enum leaks_found (*find_leaks)(leak_visitor *visit, void *argument, bool may_wait);
-    /* The same while the program runs on. LEAKS_BEGUN: `visit` is called in a child that has a copy
-     * of the memory of now, so it writes to memory that is shared. LEAKS_UNKNOWN: it cannot be
-     * found out so, but perhaps by find_leaks. */
+    /* Like find_leaks(), but the search goes on while the program runs. LEAKS_BEGUN: `visit` is
+     * called in a child that has a copy of the memory of now, so it writes to memory that is
+     * shared. LEAKS_UNKNOWN: it cannot be found out so, but perhaps by find_leaks. */
     enum leaks_found (*begin_leaks)(leak_visitor *visit, void *argument, bool may_wait);
     /* What has become of it, under the same lock: LEAKS_LATER while it goes on; then LEAKS_FOUND or
      * LEAKS_UNKNOWN, once. Cheap. */

@@ -15,8 +15,7 @@
 /* By rank. */
 static WRITTEN_AT_START struct lock *_Atomic chain[LOCK_RANKS];
 
-/* Of this thread's fork: whether it froze the heap; how many forks of signal handlers interrupt it.
- */
+/* Whether this thread's fork froze the heap, and how many forks of signal handlers interrupt it. */
 static __thread bool is_prepared __attribute__((tls_model("initial-exec")));
 static __thread uint16_t nested __attribute__((tls_model("initial-exec")));
 

@@ -58,7 +58,8 @@ void report_pointer_fault(const char *function, const void *pointer, const char 
 /* How many faults were reported or counted. */
 uint64_t pointer_faults(void);
 
-/* The same, then abort(): memory is already corrupt. */
+/* Writes the line that report_pointer_fault() writes, but always and without counting it. Then
+ * calls abort(): memory is already corrupt. */
 _Noreturn void abort_on_pointer_fault(const char *function, const void *pointer, const char *fault);
 
 /* A constant-cost check on what comes from outside or what corruption would reach; always on. */

@@ -53,8 +53,8 @@ static inline unsigned hexadecimal_digit(char character)
                                                   : 16;
 }
 
-/* The same in base 16, as the kernel writes it: in small letters, without "0x". A character that is
- * no digit is sure to come. */
+/* Like read_decimal(), but in base 16, as the kernel writes it: in small letters, without "0x".
+ * There is no `end`: a character that is no digit is sure to come. */
 static inline bool read_hexadecimal(const char **at, uint64_t *number)
 {
     const char *first = *at;

@@ -13,7 +13,7 @@
 /* `bytes` of zero, rounded up to granules, which take memory only once they are written. NULL when
  * the kernel refuses. Any thread, no lock; also while the world is stopped. */
 void *private_memory_map(size_t bytes);
-/* The same, of one page or more, shared with the children that are made from then on. */
+/* Like private_memory_map(), but shared with the children that are made from then on. */
 void *private_memory_map_shared(size_t bytes);
 void private_memory_unmap(void *start, size_t bytes);
 

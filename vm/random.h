@@ -36,7 +36,7 @@ static inline uint64_t random_draw(uint64_t *sequence)
     return random_mix(*sequence += RANDOM_GAMMA);
 }
 
-/* The same from a sequence that threads share: no two of them draw the same element. */
+/* Like random_draw(), but from a sequence that threads share: no two draw the same element. */
 static inline uint64_t random_draw_shared(_Atomic uint64_t *sequence)
 {
     return random_mix(atomic_fetch_add_explicit(sequence, RANDOM_GAMMA, memory_order_relaxed) +

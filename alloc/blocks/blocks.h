@@ -108,13 +108,14 @@ void blocks_unlock(void);
 /* Every slab in use, in order of the records' addresses. Needs blocks_lock. */
 void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument);
 
-/* The same with blocks_lock taken, at exit, which a handler may have called that interrupted
- * malloc. False: the lock is not to be had, and nothing was visited. */
+/* Like blocks_each_slab(), but takes blocks_lock itself. It is called at exit, which a handler may
+ * have called that interrupted malloc. False: the lock is not to be had, and nothing was
+ * visited. */
 bool blocks_each_slab_at_exit(void (*visit)(void *argument, struct slab *slab), void *argument);
 
-/* The same for a visitor that looks at nearly all bits. The records of a large heap are in no
- * cache, and what is done with one is shorter than the wait for it: so each is fetched while the
- * one before is visited. */
+/* Like blocks_each_slab(), but for a visitor that looks at nearly all bits. The records of a large
+ * heap are in no cache, and what is done with one is shorter than the wait for it. So each record
+ * is fetched while the one before is visited. */
 void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), void *argument);
 
 /* A part of such a walk: the next `most` records after those of the parts before. *next is 0 at

@@ -33,7 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of so many granules that were freed, half stay for the moment, without regret. */
+/* The wave without regret, 64 MiB. When so many granules were freed not long ago, half of them stay
+ * for the moment. */
 enum { WAVE_GRANULES = 1024 };
 
 struct decay {

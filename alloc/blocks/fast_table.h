@@ -57,10 +57,10 @@ static inline bool unit_is_live(size_t unit)
             1) != 0;
 }
 
-/* Of a block of a slab. Load, change and store are three instructions: [owning thread writes],
- * [late live bit]. They are written out because the compiler computes the word's address apart, and
- * makes six of the change; one instruction that changes memory takes longer than the three. The
- * fence is for the compiler: [list before live bit]. */
+/* Sets the live bit of a block of a slab. Load, change and store are three instructions:
+ * [owning thread writes], [late live bit]. They are written out because the compiler computes the
+ * word's address apart, and makes six of the change; one instruction that changes memory takes
+ * longer than the three. The fence is for the compiler: [list before live bit]. */
 static inline void set_live(const void *block)
 {
     atomic_signal_fence(memory_order_seq_cst);

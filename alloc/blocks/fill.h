@@ -23,15 +23,17 @@ static const uint64_t FILL_WORD = UINT64_C(0x0101010101010101) * QUARANTINE_FILL
  * blocks_lock; threads may run. */
 void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks);
 
-/* The same of the released blocks of a word that the calling thread's bin points at, before it
- * takes one. The heap's lock is not held. What is found is told at once. */
+/* Looks at the fill of the released blocks of a word, and clears their retired bits. The calling
+ * thread's bin points at the word or is about to, and the thread has not taken one of these blocks
+ * yet. The heap's lock is not held. What is found is told at once. */
 void quarantine_look_before_use(struct slab *slab, size_t word);
 
-/* The same of all released blocks of a slab. The heap's lock is held, and nobody takes blocks of
- * the slab: it is given up. */
+/* Looks at the fill of all released blocks of a slab, and clears their retired bits. The heap's
+ * lock is held. Nobody takes blocks of the slab: it is given up. */
 void quarantine_look_before_drop(struct slab *slab);
 
-/* The same of the words that bins point at. The world is stopped. */
+/* Looks at the fill of the released blocks of the words that bins point at, and clears their
+ * retired bits. The world is stopped. */
 void quarantine_look_at_current(void);
 
 /* Looks at all released blocks, and leaves them as they are. At exit, which a handler may call that

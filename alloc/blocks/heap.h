@@ -340,7 +340,7 @@ struct remote_queue {
 
 #define QUEUE_CLOSED ((struct slab *)UINTPTR_MAX)
 
-/* Of a bin. */
+/* The lists of slabs that a bin has, and how many they are. */
 enum { AVAILABLE_LIST, FULL_LIST, BIN_LISTS };
 
 struct thread_heap {

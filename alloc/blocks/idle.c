@@ -37,7 +37,8 @@ enum { LOOKS_A_STEP = 32, BLOCKS_A_LOOK = 8, PAGES_A_STEP = 256 };
 /* A call for one page costs as much as one for so many more. */
 enum { PAGES_A_CALL = 8 };
 
-/* Of a list that the program makes longer meanwhile, in one round. */
+/* A round flushes this many blocks of a local free list at most. The program may make the list
+ * longer meanwhile. */
 enum { MOST_FLUSHED = 8192 };
 
 /* Calls until the next look at the clock, where it has not moved on since the last. It moves every

@@ -202,7 +202,8 @@ static bool may_be_local_free(const struct bin *bin, const void *block)
     return exact && (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0;
 }
 
-/* Of the calling thread: other threads' lists may change at any moment. */
+/* Whether the calling thread's local free lists are valid. Other threads' lists may change at any
+ * moment. */
 static bool local_free_lists_are_valid(void)
 {
     for (size_t i = 0; thread_heap->alive && i < SIZE_CLASSES; i++) {

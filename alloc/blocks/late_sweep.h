@@ -103,7 +103,7 @@ static inline bool sweep_was_late(void)
 
 /* With the lock held. A large block is left alone. */
 void sweep_with_lock(struct slab *slab, enum sweeper sweeper);
-/* The same of a large block. */
+/* Sweeps a large block, as its owning thread would (SWEEPER_OWNER). With the lock held. */
 void sweep_large_late(struct slab *slab);
 
 void sweep_now(struct slab *slab, enum sweeper sweeper) __attribute__((noinline, cold));

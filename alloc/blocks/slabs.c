@@ -346,8 +346,9 @@ void free_to_slab(struct bin *bin, void *block)
     end_slow_path(thread_heap);
 }
 
-/* Of a list that is not empty. A collection may come between: [whole list], [on its way]. Returns
- * the block if its slab is to be rebinned, else NULL. */
+/* Takes the first block from a bin's local free list, which is not empty, and sets its free bit. A
+ * collection may come between: [whole list], [on its way]. Returns the block if its slab is to be
+ * rebinned, else NULL. */
 static void *flush_block(struct bin *bin)
 {
     void *block = bin->local_free;

@@ -55,8 +55,8 @@ void free_to_slab(struct bin *bin, void *block);
 bool set_block_free(void *block);
 /* Gives the blocks in local free lists to their slabs. */
 void flush_local_free(struct thread_heap *heap);
-/* The same of one block of a list that is not empty. True: its slab was rebinned, which may have
- * released it. */
+/* Gives the first block of a bin's local free list, which is not empty, to its slab. True: the slab
+ * was rebinned, which may have released it. */
 bool flush_one(struct bin *bin);
 /* As flush_local_free, of one bin, whose slabs are about to be abandoned: so none is
  * rebinned. */

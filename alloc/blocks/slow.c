@@ -204,8 +204,8 @@ void *alloc_large_zeroed(size_t size)
 
 /* free. */
 
-/* Of this thread's slab. The fence keeps the compiler from changing the live bit after the list:
- * the child of a fork takes a listed block with a live bit for the program's
+/* Frees a block of this thread's slab. The fence keeps the compiler from changing the live bit
+ * after the list: the child of a fork takes a listed block with a live bit for the program's
  * ([the child's copy]). */
 static void free_own(const struct slab *slab, void *block)
 {

@@ -104,9 +104,10 @@ static size_t guard_usable_size(const void *block)
     return blocks_usable_size(block);
 }
 
-/* Of the pool. Its size is its usable size: a realloc to that stays where it is, as programs expect
- * (tests/contract/usable_size.c). To any other the block moves, so that an old pointer is noticed.
- */
+/* Resizes a block of the pool. The block's size is its usable size. A realloc to that size leaves
+ * the block where it is, as programs expect (tests/contract/usable_size.c). A realloc to any other
+ * size moves the block, so that an old pointer is noticed. Where there is no memory to move it, a
+ * block that shrinks stays. */
 static void *resize_guarded(void *block, size_t size)
 {
     size_t old_size;

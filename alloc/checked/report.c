@@ -20,8 +20,8 @@ static bool goes_on;
 static uint64_t most_reports;
 static _Atomic uint64_t reports;
 
-/* Of the report that is made now; whoever makes it holds the lock. Some are made with the locks of
- * the heap held. */
+/* `lock` guards `report`, which is the report that is made now: whoever makes it holds the lock.
+ * Some reports are made with the locks of the heap held. */
 static struct lock lock = LOCK_INITIALIZER(RANK_PAGES);
 static struct {
     char text[REPORT_BYTES];

@@ -95,7 +95,8 @@ static inline bool slack_is_whole(const char *end, size_t slack)
 
 #define SLACK_WORD (UINT64_C(0x0101010101010101) * SLACK_BYTE)
 
-/* The same of a slot, of which nobody has a byte yet: what lies before the slack may be written. */
+/* Fills the slack of a slot, as fill_slack() does. Nobody has a byte of the slot yet, so what lies
+ * before the slack may be written, too. */
 static inline void fill_slot_slack(char *block, size_t slot_bytes, size_t slack)
 {
     char *end = block + slot_bytes - TRAILER_BYTES;

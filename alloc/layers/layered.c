@@ -633,7 +633,8 @@ static void free_large(struct large_block *large, void *block)
     }
 }
 
-/* Of an arena. It is marked before, so that a second free is found if this one is deferred. */
+/* Frees a block of an arena without the thread cache. Where the free is deferred, the block's
+ * shadow is cleared first, so that a second free is found. */
 static void free_uncached(struct arena *arena, void *block)
 {
     if (!is_live(block))

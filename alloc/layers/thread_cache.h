@@ -47,8 +47,9 @@ static inline uint32_t cache_bin_count(const struct cache_bin *bin)
     return bin->capacity - cache_bin_room(bin);
 }
 
-/* The same of another thread's bin, which may change meanwhile. The counters are read one after the
- * other, so they may be of different moments: their difference may be anything. */
+/* Blocks in the list of another thread's bin, without the reserve. The bin may change meanwhile.
+ * The counters are read one after the other, so they may be of different moments: their difference
+ * may be anything. The result is cut off at 0 and at the capacity. */
 static inline uint32_t cache_bin_count_of_other(const struct cache_bin *bin)
 {
     int32_t count = (int32_t)cache_bin_count(bin);

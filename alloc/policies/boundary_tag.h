@@ -59,7 +59,8 @@ static inline size_t tag_size(uint64_t opened)
     return opened & ~(uint64_t)TAG_STATE_MASK;
 }
 
-/* Of a damaged tag the result may be any state: for those who look for one state, see tag_is. */
+/* The state of a tag that tag_read() has returned. The result may be any state if the tag is
+ * damaged. Whoever looks for one state calls tag_is() instead. */
 static inline enum tag_state tag_state(uint64_t opened)
 {
     return (enum tag_state)(opened & TAG_STATE_MASK);

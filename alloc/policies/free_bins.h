@@ -30,8 +30,9 @@ enum {
     BINS_A_DOUBLING_LOG = 3,
     FREE_BINS = 256,
     FREE_BIN_WORDS = FREE_BINS / 64,
-    /* Of the last bin's least size, 15 * 2^26 units of 16 bytes, the window of 1 TiB has room for
-     * 68: a search sees nearly all. */
+    /* A search looks at this many blocks of a bin at most. The window of 1 TiB has room for 68
+     * blocks of the last bin's least size, 15 * 2^26 units of 16 bytes: a search there sees nearly
+     * all. */
     BINNED_SEARCH_LIMIT = 64,
 };
 

@@ -92,7 +92,8 @@ bool dirty_track(uintptr_t start, uintptr_t end);
  * memory that was unmapped or moved is not tracked any more by itself. */
 void dirty_untrack(uintptr_t start, uintptr_t end);
 
-/* Of one harvest: the descriptors are looked at once. One at a time. */
+/* One harvest. dirty_begin() looks at the descriptors once for all of it. There is one harvest at a
+ * time. */
 struct dirty_scan {
     int page_file; /* negative: all is dirty */
 };
@@ -102,7 +103,7 @@ struct dirty_scan dirty_begin(void);
  * them. A range whose tracking was lost is tracked again, for the next time. */
 bool dirty_look(const struct dirty_scan *scan, uintptr_t start, uintptr_t end);
 
-/* The same, and protects them in the same step. */
+/* Like dirty_look(), but also protects the pages that it enters, in the same step. */
 bool dirty_reprotect(const struct dirty_scan *scan, uintptr_t start, uintptr_t end);
 
 /* Whether a page is dirty, as of the last harvest. */

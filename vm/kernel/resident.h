@@ -17,7 +17,7 @@ typedef void resident_visitor(void *argument, uintptr_t start, uintptr_t end, bo
  * visited. */
 bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument);
 
-/* The same of a shared mapping: all pages that the process has there. */
+/* Like resident_each(), but for a shared mapping: visits all pages that the process has there. */
 bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument);
 
 /* At each collection, before. */
