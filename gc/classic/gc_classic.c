@@ -19,9 +19,9 @@
  * the study for programs whose output has been checked under it; any other needs pointers=interior.
  * One pointer to the inside counts even so: glibc's, to a thread's vector of thread-local storage.
  *
- * Of the drop-in's care for today's programs it has what the kernel alone knows (pins), and ends
- * collections before a sandbox. But it marks its objects where they lie: a program that takes away
- * the right to touch pages of a block ends.
+ * It has a part of the drop-in's care for today's programs: it pins what the kernel alone knows,
+ * and ends collections before a sandbox. But it marks its objects where they lie: a program that
+ * takes away the right to touch pages of a block ends.
  *
  * Every change of the heap and of the pins is made with the lock, which is also that of collections
  * ([no-heap-lock-stopped], [one-collection] in gc/world/collection.h). So no thread is stopped in
@@ -78,7 +78,8 @@ static const struct option_description options[] = {
     {.key = ""},
 };
 
-/* Of the collector's own memory, so that nothing here is taken for a root. */
+/* The collector's state. It lies in the collector's own memory, so that nothing here is taken for a
+ * root. */
 struct classic {
     struct classic_heap heap;
     struct area_source source;

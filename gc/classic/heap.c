@@ -233,8 +233,8 @@ static struct classic_chunk *take_run(struct classic_heap *heap, const struct la
     return NULL;
 }
 
-/* Of a larger object the program may touch few pages. So it gets fresh pages rather than cleared
- * ones, and those that it has not written are not scanned. */
+/* The program may touch few pages of an object larger than this. So such an object gets fresh pages
+ * rather than cleared ones, and those that the program has not written are not scanned. */
 static const size_t TOUCHED_MOST = (size_t)1 << 20;
 
 static void clear_chunks(struct classic_chunk *first, size_t chunks)

@@ -83,7 +83,7 @@ static struct {
     struct snapshot copy;       /* of a cycle */
     struct forked_result taken; /* from it */
     uint64_t copied_root_bytes;
-    /* Of the collection at hand. */
+    /* The collection at hand, and what it leaves to the next. */
     enum collect_cause cause;
     size_t requested;
     enum part part;

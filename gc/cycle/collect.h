@@ -76,8 +76,9 @@ bool collect(enum collect_cause cause, size_t requested);
  * may_wait: for the collection of another thread; see struct allocator. */
 enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait);
 
-/* The same in a snapshot, while the program runs: LEAKS_BEGUN, and `visit` is called in a child
- * with a copy of the memory. LEAKS_UNKNOWN: there can be none, but there may be a collection. */
+/* Like collect_find_leaks(), but in a snapshot, while the program runs. LEAKS_BEGUN: `visit` is
+ * called in a child with a copy of the memory. LEAKS_UNKNOWN: there can be no snapshot, but there
+ * may be a collection. */
 enum leaks_found collect_begin_leaks(leak_visitor *visit, void *argument, bool may_wait);
 /* What has become of it: LEAKS_LATER while it runs. The answer is given once. */
 enum leaks_found collect_leaks_begun(void);
@@ -88,8 +89,9 @@ bool collect_forks(void);
 /* Whether a cycle is under way. Any thread. */
 bool collect_cycle_runs(void);
 
-/* Of a cycle: a slice, if one is due, and its end, if all is marked. As collect: no lock of the
- * heap is held. True: the cycle has ended, and what is dead is reclaimed. */
+/* Goes on with the cycle under way: does a slice, if one is due, and the next stop, if it is time
+ * for that. The last stop comes when all is marked, or the program has taken too much. No lock of
+ * the heap is held, as for collect(). True: the cycle has ended, and what is dead is reclaimed. */
 bool collect_some(void);
 /* For tests: a slice of so much work. */
 void collect_slice(size_t work);

@@ -23,9 +23,9 @@ enum { ROUNDS = 2, CHUNK_PAGES = 32 };
 /* In bytes. A slice is due when so many were taken, at least; it does no more work than the second.
  */
 enum { SLICE_TAKEN = 64 << 10, SLICE_MOST = 512 << 10 };
-/* Of live blocks: the smallest are more work than they have bytes. */
+/* Work for a byte of live blocks: the smallest blocks are more work than they have bytes. */
 enum { WORK_FOR_BYTE = 2 };
-/* Of a page that is protected. */
+/* Work for a page that a walk goes over to protect it. */
 enum { PAGE_WORK = 256 };
 
 enum phase {

@@ -98,7 +98,7 @@ bool concurrent_gathers(void);
 void concurrent_protect(void);
 /* After the first stop. room: until all is marked. */
 void concurrent_begin(size_t room, size_t live);
-/* The same, of a cycle that marks in a snapshot. */
+/* Like concurrent_begin(), but for a cycle that marks in a snapshot. */
 void concurrent_begin_copied(size_t room, size_t live);
 /* Whether a snapshot marks, or its marks are taken over; whether so much was taken meanwhile that
  * it is to be waited for. */
@@ -130,7 +130,8 @@ void concurrent_end(bool given_up);
 /* Bytes that threads have taken since the cycle at hand began. */
 size_t concurrent_taken_bytes(void);
 
-/* Of the last cycle, in slices, and before the first stop. */
+/* Nanoseconds that the last cycle took beside its stops: in slices, those before the first stop
+ * too, and the processor time of its child. */
 uint64_t concurrent_ns(void);
 
 const struct concurrent_statistics *concurrent_statistics(void);

@@ -68,7 +68,8 @@ struct forked_result {
  * Returns whether that is worth it. */
 bool forked_begin(void);
 
-/* Of which a slice sweeps so many, gives them places, or their marks. */
+/* How many slabs a slice goes over at most: it sweeps them, gives them places, or gives them their
+ * marks. */
 enum { SLABS_OF_SLICE = 256 };
 
 /* Looks at some spans, until one is made a huge page; without `gathers`, and when there are no

@@ -430,7 +430,7 @@ static void listen_again(void)
         stop_listen(asked);
 }
 
-/* Of free and of leaks. */
+/* Sets what the options `free` and `leaks` mean. */
 static void init_meanings(bool quarantines, enum gc_leaks leaks)
 {
     gc.quarantines = quarantines;

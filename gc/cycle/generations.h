@@ -97,7 +97,8 @@ void generations_prepare(void);
 /* The world is stopped. Returns whether it can be a minor collection. */
 bool generations_begin(bool minor);
 
-/* Of the harvest that generations_begin made: the kernel did not tell of all. */
+/* Whether the kernel did not tell of all of the heap's space in the harvest that
+ * generations_begin() made. Large blocks that are mappings do not count: [doubt is full]. */
 bool generations_are_in_doubt(void);
 
 /* The marks are cleared outside of a collection: the next is none that relies on them. */
@@ -106,7 +107,7 @@ void generations_forget_marks(void);
 /* Whether more than half of the blocks that have a part of the page are live. */
 bool generations_page_is_used(uintptr_t page);
 
-/* Of a minor collection, after the roots: marks what old blocks on dirty pages point to. */
+/* In a minor collection, after the roots: marks what old blocks on dirty pages point to. */
 void generations_mark_old(void);
 
 /* The kernel may write to the block that lies at the address, past all protection. */

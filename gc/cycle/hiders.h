@@ -32,7 +32,8 @@ void hiders_look_again(void);
  * does if there is any. Any thread. */
 bool hiders_have(const void *site);
 
-/* The same, whether a look has found the hider's code or not: ld.so is asked. Any thread. */
+/* Like hiders_have(), but also asks ld.so, so it knows a hider's code that no look has found yet.
+ * Any thread. */
 bool hiders_own(const void *site);
 
 /* How many mappings of known hiders' code there are. */

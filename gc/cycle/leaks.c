@@ -35,7 +35,7 @@ struct leak_list {
     size_t count;
 };
 
-/* Of a word of a slab, the live blocks without a mark that the program has not freed. */
+/* The live blocks of a word of a slab that have no mark and that the program has not freed. */
 static uint64_t leaks_of(struct slab *slab, size_t word)
 {
     const struct slab_word *bits = &slab->words[word];

@@ -74,10 +74,10 @@ static const size_t QUARANTINE_RETRY_BYTES = (size_t)4 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
 static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 
-/* Of the live bytes and the roots. */
+/* Headroom, in percent of the live bytes and the roots. */
 enum { HEADROOM_FIRST_PERCENT = 100, HEADROOM_LEAST_PERCENT = 60, HEADROOM_MOST_PERCENT = 120 };
 
-/* The same of a quarantine. */
+/* Headroom of a quarantine, in percent of the live bytes and the roots. It begins as the least. */
 enum { QUARANTINE_LEAST_PERCENT = 25, QUARANTINE_MOST_PERCENT = 60 };
 
 /* Full collections after which minor ones are tried again. */
@@ -375,14 +375,16 @@ bool pace_has_minors(void)
     return pace.options.generations && (pace.ceased == NOT_CEASED || comes_back);
 }
 
-/* Of the headroom that the last full collection has set. */
+/* What was promoted since the last full collection must leave room for another nursery in the
+ * headroom that this collection has set. */
 bool pace_wants_minor(void)
 {
     return pace.options.generations && pace.is_ready && pace.ceased == NOT_CEASED &&
            pace.promoted + nursery() < pace.headroom_of_full;
 }
 
-/* Of the first collection it is guessed. */
+/* The last full collection tells how long a full marking takes. Before the first one it is
+ * guessed. */
 bool pace_wants_cycle(void)
 {
     bool is_first = pace.full_mark_ns == 0;

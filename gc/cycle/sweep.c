@@ -27,7 +27,8 @@ static __attribute__((noinline)) void tell_recorder(const struct slab *slab, siz
             slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks)));
 }
 
-/* Of the dead blocks of a word, those that are not freed. */
+/* The blocks of a word that are dead and are not freed. leaked: the dead blocks that the program
+ * has not freed. */
 static uint64_t spared(enum sweep_leaks leaks, uint64_t leaked, uint64_t suspects)
 {
     switch (leaks) {

@@ -56,8 +56,8 @@ struct sweep_result {
 /* The world is stopped and marking is done. */
 void sweep(enum sweep_leaks leaks, struct sweep_result *result);
 
-/* The same where there are generations (generations.h). minor: sweeps and counts
- * young slabs only. */
+/* Like sweep(), but where there are generations (generations.h): what is live and has a mark
+ * becomes old. minor: sweeps and counts young slabs only. */
 void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *result);
 
 /* A late sweep. Only where frees are ignored, and after a stop that has left every block that is
@@ -65,7 +65,8 @@ void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *
 bool sweep_may_be_late(enum sweep_leaks leaks);
 /* The world is stopped and marking is done. */
 void sweep_begin_late(enum sweep_leaks leaks);
-/* Of struct blocks_collector. */
+/* Sweeps a slab that a late sweep has left. It is the member of this name of struct
+ * blocks_collector (alloc/blocks/blocks.h). */
 void sweep_late(struct slab *slab, enum sweeper sweeper);
 /* All is swept (blocks_sweep_rest). result: of the whole sweep. The heap's lock is held. */
 void sweep_end_late(struct sweep_result *result);

@@ -134,7 +134,7 @@ void verify_keep_marks(bool minor)
     blocks_each_slab(keep_marks, NULL);
 }
 
-/* Of a word of a slab, the live blocks that only the full marking has reached. */
+/* The live blocks of a word of a slab that only the full marking has reached. */
 static uint64_t lost(struct slab *slab, size_t word)
 {
     return slab_live(slab, word) & slab->words[word].mark & ~*slab_seen(slab, word);

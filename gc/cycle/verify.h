@@ -31,7 +31,7 @@ bool verify_is_on(void);
 /* The pages have been cleaned. */
 void verify_cleaned(uintptr_t start, uintptr_t end);
 
-/* Of a minor collection, after the roots: no clean page has changed. */
+/* In a minor collection, after the roots: checks that no clean page has changed. */
 void verify_clean_pages(void);
 
 /* The minor marking is done, or that of a cycle: its marks are kept, and may be cleared. */
@@ -40,8 +40,9 @@ void verify_keep_marks(bool minor);
 /* The full marking is done. The marks are those of the minor one again. */
 void verify_marks(void);
 
-/* Of a cycle that marks in a snapshot: its marks are taken over. Those of a full marking of the
- * same stopped world were kept. */
+/* The marks of a cycle that marks in a snapshot have been taken over. Checks that no mark is
+ * missing which a full marking of the same stopped world has made. The marks of that marking were
+ * kept. */
 void verify_copied_marks(void);
 
 /* How many minor collections and cycles were found to be right; those of them that freed blocks

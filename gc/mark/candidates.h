@@ -99,7 +99,7 @@ static inline __m128i upper_candidates(const struct heap_bounds *bounds, __m128i
     return _mm_cmplt_epi32(_mm_sub_epi32(halves, bounds->low_half), bounds->half_span);
 }
 
-/* The same, a bit each. */
+/* Like upper_candidates(), but the result has one bit for each half. */
 static inline unsigned upper_halves(const struct heap_bounds *bounds, __m128i halves)
 {
     return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(upper_candidates(bounds, halves)));
@@ -114,7 +114,7 @@ static inline __m128i candidates(const struct heap_bounds *bounds, __m128i halve
     return _mm_or_si128(mangled, upper_candidates(bounds, halves));
 }
 
-/* The same, a bit each. */
+/* Like candidates(), but the result has one bit for each half. */
 static inline unsigned candidate_halves(const struct heap_bounds *bounds, __m128i halves)
 {
     return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(candidates(bounds, halves)));

@@ -74,7 +74,7 @@ static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_
     return end - start;
 }
 
-/* Of a word's blocks those from `index` up to `behind`. */
+/* The bits of a word's blocks from `index` up to `behind`, which is not included. */
 static inline uint64_t bits_within(size_t word, size_t index, size_t behind)
 {
     size_t first = word * SLAB_WORD_BLOCKS;

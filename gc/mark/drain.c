@@ -110,8 +110,8 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
     marker->bytes += bytes;
 }
 
-/* Of a minor collection. Nearly all that is reached is old, and needs no look but that at its mark.
- * So a block is fetched only when it has been marked, and waits in a second queue until it has
+/* Draining in a minor collection. Nearly all that is reached is old, and its mark at most is looked
+ * at. So a block is fetched only when it has been marked, and waits in a second queue until it has
  * come. */
 
 struct grey_queue {

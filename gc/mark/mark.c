@@ -216,7 +216,8 @@ void mark_make_ready(void)
     }
 }
 
-/* Of a full collection. */
+/* The step of a full collection that goes over the slabs: visits each slab, unless `visit` is NULL,
+ * and enters the young ones into the young map. */
 void mark_visit_slabs(void (*visit)(void *unused, struct slab *slab))
 {
     mark.is_minor = false;

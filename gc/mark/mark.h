@@ -46,9 +46,9 @@ bool mark_init_minor(void);
 /* Whether the address lay in a young slab when the last collection began. */
 bool mark_was_young(uintptr_t address);
 
-/* The same for a minor collection: old blocks keep their marks, and slabs that are not young are
- * not looked at. Only after a collection that marked all it reached, and by rules of generations.h.
- */
+/* Like mark_begin(), but for a minor collection: old blocks keep their marks, and slabs that are
+ * not young are not looked at. It may only follow a collection that marked all it reached, by the
+ * rules of generations.h. */
 void mark_begin_minor(void);
 
 /* Follows again the blocks on a range of pages that were written: in a minor collection the old
@@ -90,8 +90,9 @@ void mark_defer_roots(bool defer);
 /* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
 void mark_skip_unreadable(bool only_resident);
 bool mark_skips_unreadable(void);
-/* The same, of a part of the heap's memory. Blocks below a page in size that have a part of it are
- * kept, and nobody looks into them. (A child lacks pages that were not to be copied.) */
+/* A part of the heap's memory cannot be touched: see struct root_visitor. Blocks below a page in
+ * size that have a part of it are kept, and nobody looks into them. Larger blocks are left to
+ * mark_skip_unreadable(). (A child lacks pages that were not to be copied.) */
 void mark_skip_part(uintptr_t start, uintptr_t end);
 /* Whether marking reads blocks of this size without a look at the mappings. */
 bool mark_reads_in_place(size_t block_bytes);
@@ -104,8 +105,8 @@ void mark_tell_suspects(bool tell);
  * any byte of a block count, and pointers to one past its end. */
 void mark_roots(const void *start, const void *end);
 
-/* The same for words at any address: a compiler's constants stand in the code wherever its
- * instructions put them. */
+/* Like mark_roots(), but for words at any address: a compiler's constants stand in the code
+ * wherever its instructions put them. */
 void mark_roots_in_code(const void *start, const void *end);
 
 /* Pinned blocks are roots. In them numbers count too that are the distance to a block's start: from

@@ -63,7 +63,8 @@ void scan_with_jmp_bufs(struct marker *marker, const char *start, const char *en
 /* What is large: as ranges, of the pages that were touched. */
 void scan_push_words(struct marker *marker, const char *start, size_t bytes);
 
-/* The same of a block whose pages the program may have protected or unmapped. */
+/* Like scan_push_words(), but for a block whose pages the program may have protected or unmapped:
+ * pushes only what may be touched. */
 void scan_push_readable(struct marker *marker, const char *start, size_t bytes);
 
 #endif

@@ -309,7 +309,8 @@ bool mark_some(size_t work)
 
 /* The world is stopped. */
 
-/* Of blocks that were marked and are free now: [boundary marks both]. */
+/* freed: blocks of the word that were marked and are free now. Pushes the address right before each
+ * of them, so that the block which ends there is marked as well: [boundary marks both]. */
 static void push_ends(const struct slab *slab, size_t word, uint64_t freed)
 {
     struct marker *marker = &mark.markers[0];

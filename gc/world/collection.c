@@ -24,8 +24,8 @@
 #include "vm/syscall.h"
 #include "vm/window.h"
 
-/* Of one mapping: the stack that collections run on, a page for own_memory, what utilisation.h
- * remembers. */
+/* One mapping has three things: the stack that collections run on, a page for own_memory, and what
+ * utilisation.h remembers. */
 enum { STACK_BYTES = 64 << 10, STOPS_OFFSET = STACK_BYTES + PAGE_BYTES };
 
 /* So many collections given up one after the other are no accident. */

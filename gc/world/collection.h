@@ -151,7 +151,7 @@ void collection_after_exec(struct collection_driver *driver);
  * to it, so no collection makes room for them. Any thread, without a lock. */
 bool collection_may_make_room(size_t alignment, size_t bytes);
 
-/* The same, without counting: asked while the program runs. */
+/* Like collection_is_possible(), but without counting. It is asked while the program runs. */
 bool collection_is_allowed(const struct collection_driver *driver);
 
 /* Collects. False: it was given up, and nothing was reclaimed. */
@@ -161,8 +161,8 @@ bool collection_run(struct collection_driver *driver);
  * `mark` and `sweep` know. False: as collection_run. */
 bool collection_run_first_stop(struct collection_driver *driver);
 
-/* The same, and it makes a snapshot, which was prepared. True: nothing was given up, and
- * snapshot_look tells whether there is a child. */
+/* Like collection_run_first_stop(), but also makes a snapshot, which was prepared. True: nothing
+ * was given up, and snapshot_look tells whether there is a child. */
 bool collection_run_snapshot(struct collection_driver *driver, struct snapshot *snapshot);
 
 /* A collection whose marks were made before: `begin`, `mark` and `sweep`, without any roots. */

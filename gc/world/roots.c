@@ -657,7 +657,7 @@ static void keep_stack(const struct stopped_thread *thread)
     roots.visitor->words(words, words + sizeof words / sizeof words[0]);
 }
 
-/* Of the calling thread. */
+/* A record of the calling thread, like those of the threads that stop_world() stopped. */
 static struct stopped_thread own_stacks(uintptr_t stack_pointer)
 {
     struct stopped_thread self = {

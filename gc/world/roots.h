@@ -41,8 +41,9 @@ struct root_visitor {
      * in memory (resident.h) must not be touched either. The rest tells process_may_be_touched.
      * NULL: it need not be known. */
     void (*unreadable_blocks)(bool only_resident);
-    /* The same, for each part of the heap's memory that lies in such a mapping, or in none. NULL:
-     * it need not be known. */
+    /* Called before the words of any mapping, for the heap's memory at both ends of a mapping where
+     * pages of blocks cannot be touched, and of a hole between mappings that a block lies in. Only
+     * where unreadable_blocks is not NULL. NULL: it need not be known. */
     void (*untouchable)(uintptr_t start, uintptr_t end);
     /* The kernel may write at the address, into a buffer that is registered with io_uring, and page
      * tables do not tell. Called beside `words`. NULL: it need not be known. */
@@ -66,9 +67,10 @@ void roots_code_is_written(const void *start, size_t bytes);
 bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
                  struct root_result *result);
 
-/* The same in two parts, of which a child with a copy of the memory visits the second
- * (snapshot.h): first what it does not have, or would find changed; then the rest. Both: false as
- * above. From the first on, whatever it returns, memory is lent (excepted.h). */
+/* roots_visit() in two parts (snapshot.h). The process visits the first part: what a child with a
+ * copy of the memory does not have, or would find changed. The child visits the second part: the
+ * rest. False from either: as from roots_visit(). From the first on, whatever it returns, memory is
+ * lent (excepted.h). */
 bool roots_visit_uncopied(uintptr_t stack_pointer, const struct root_visitor *visitor,
                           struct root_result *result);
 bool roots_visit_copied(const struct root_visitor *visitor, struct root_result *result);

@@ -92,8 +92,8 @@ static void be_expendable(void)
     SYSCALL_1(SYS_close, file);
 }
 
-/* Of our own records the child needs nothing that it lacks: pages that tell a child that it is
- * one. */
+/* Notes memory that the child lacks. The child needs nothing that it lacks of our own records:
+ * these are pages that tell a child that it is one. */
 static void note_missing(void *argument, uintptr_t start, uintptr_t end)
 {
     struct snapshot_report *report = argument;

@@ -71,7 +71,7 @@ struct snapshot {
     size_t mapped_bytes;
 };
 
-/* Counts of all snapshots. */
+/* Counts and times of all snapshots. */
 struct snapshot_statistics {
     uint64_t ended[SNAPSHOT_STATES]; /* by state; DONE: that came to their end */
     uint64_t fork_ns, longest_fork_ns;

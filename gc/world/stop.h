@@ -57,7 +57,8 @@ bool stop_listen(void (*asked)(uintptr_t rip));
 /* How many waits of the calling thread have ended in EINTR, or early, because it was stopped. */
 uint32_t stop_ended_waits(void);
 
-/* Of the calling thread. 0 where it cannot be read cheaply (before Linux 5.9, under Valgrind). */
+/* The GS base of the calling thread. 0 where it cannot be read cheaply (before Linux 5.9, under
+ * Valgrind). */
 uintptr_t stop_own_gs_base(void);
 
 /* Takes away what a stop that was given up has sent to the calling thread, if it is there still. */

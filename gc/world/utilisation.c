@@ -6,7 +6,8 @@
 
 const uint64_t utilisation_windows_ns[UTILISATION_WINDOWS] = {1000000, 10000000, 100000000};
 
-/* Of the stops that are remembered, the time since `from_ns`. The last one comes first. */
+/* How long the remembered stops lasted since `from_ns`, in nanoseconds. The last stop is looked at
+ * first. */
 static uint64_t stopped_since(const struct utilisation *utilisation, uint64_t from_ns)
 {
     uint64_t sum = 0;
