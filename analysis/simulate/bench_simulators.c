@@ -124,7 +124,8 @@ static unsigned touch_direct_mapped(uint64_t *const *tags, uint64_t block, uint6
     return level;
 }
 
-/* The same with sets of several ways, as far as the block is not in front of its set. */
+/* Like touch_direct_mapped(), but with sets of several ways: one block through all levels, as far
+ * as it is not in front of its set. */
 static void touch_associative(uint64_t *const *tags, uint64_t block, uint64_t ways,
                               uint64_t (*depths)[CACHES_LARGEST_WAYS + 1])
 {

@@ -22,8 +22,8 @@ struct simulation {
     uint64_t next; /* batch that it takes */
 };
 
-/* Of every size of pages one, of every size of blocks and TLBs an LRU stack and 8 groups of sets,
- * and the shapes. */
+/* One simulator for each size of pages, and one for each shape. For each size of blocks and for
+ * each of the TLBs there are an LRU stack and 8 groups of sets. */
 enum { SIMULATIONS_MOST = 16 + 2 * 16 * 9 + 16 };
 
 struct simulations {

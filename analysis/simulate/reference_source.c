@@ -51,7 +51,7 @@ struct reference_source {
     struct trace_stream_reader *program;
     struct trace_stream *stream;     /* with `program` */
     struct recorded_process process; /* likewise */
-    /* Of the current batch: what has not been handed out, and events not taken note of. */
+    /* What is left of the current batch: references not handed out, events not taken note of. */
     struct trace_batch rest;
     uint64_t from, to; /* numbers of references, `to` not included: the part that is delivered */
     struct region_map regions;

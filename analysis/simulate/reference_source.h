@@ -65,8 +65,8 @@ const char *reference_source_set_part(struct reference_source *source, uint64_t 
 /* What is told of `source` then holds for its part and the next, of which `later` has come to the
  * end. */
 void reference_source_join(struct reference_source *source, const struct reference_source *later);
-/* The same of a part that another process has read: what is told of it, to a file and back. False:
- * errno says why. */
+/* Like reference_source_join(), but for a part that another process has read. What is told of the
+ * part goes to a file, and is read back from it. False: errno says why. */
 bool reference_source_write_told(const struct reference_source *source, FILE *file);
 bool reference_source_join_told(struct reference_source *source, FILE *file);
 

@@ -15,7 +15,8 @@ struct page_jobs;
  * program ends. Returns NULL when memory is short. */
 struct page_jobs *page_jobs_make(const struct simulate_options *options,
                                  struct simulations *simulations);
-/* Of a later part of a stream, that page_jobs_join() is to take in, before anything is fed. */
+/* For the jobs of a later part of a stream, which page_jobs_join() is to take in. To be called
+ * before anything is fed. */
 void page_jobs_keep_first_touches(struct page_jobs *jobs);
 /* Takes in the jobs of the part behind, which are of no more use then. Returns as
  * page_jobs_finish(). */

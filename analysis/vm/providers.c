@@ -7,11 +7,11 @@
  *   mprotect   the page is protected; the handler of SIGSEGV notes it and unprotects it
  *   sigbus     userfaultfd write protection with UFFD_FEATURE_SIGBUS; the handler of SIGBUS does
  *
- * Of each: protecting all pages, by one call; the first write to each page, in random order; and
- * the list of those that were written, of which the handlers' is there already. Then whether
- * read(2) succeeds into a protected page: the kernel does not run a handler for its own writes, so
- * under the last two it fails with EFAULT. That is why these two live here and never under the
- * collector.
+ * Three costs are measured of each way. All pages are protected, by one call. Each page is written
+ * for the first time, in random order. The pages that were written are listed; the handlers have
+ * their list already. Then read(2) is tried into a protected page: the kernel does not run a
+ * handler for its own writes, so under the last two it fails with EFAULT. That is why these two
+ * live here and never under the collector.
  */
 #include <fcntl.h>
 #include <linux/ioctl.h>

@@ -42,7 +42,7 @@ enum {
     DW_CFA_GNU_args_size = 0x2E,
 };
 
-/* Of expressions, the operations that compilers write for a function that aligns its stack anew. */
+/* The operations of expressions that compilers write for a function that aligns its stack anew. */
 enum { DW_OP_deref = 0x06, DW_OP_breg_rbp = 0x70 + DWARF_RBP };
 
 enum { MOST_STATES = 8 };

@@ -53,7 +53,7 @@ static inline uint64_t read_uleb128(struct dwarf_reader *reader)
     return 0;
 }
 
-/* The same, with the sign in bit 6 of the last byte. */
+/* Like read_uleb128(), but with the sign in bit 6 of the last byte. */
 static inline int64_t read_sleb128(struct dwarf_reader *reader)
 {
     uint64_t value = 0;

@@ -48,7 +48,8 @@ static uint32_t *membership;    /* enum membership, in a page that the kernel cl
 static uint32_t process_number; /* of this process in the pool */
 static uint32_t frames_wanted;
 static _Atomic bool has_threads; /* a second thread has a buffer, or had one */
-/* Of this thread. A structure of two words would be aligned to 16 bytes of its scarce memory. */
+/* Where this thread is in its buffer. A structure of the two words would be aligned to 16 bytes of
+ * the thread's scarce memory. */
 static __thread uint64_t *next_word;  /* where the next word goes; NULL: there is no buffer */
 static __thread uint64_t *word_limit; /* from here on a time stamp or another buffer is due */
 

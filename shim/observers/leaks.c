@@ -34,7 +34,7 @@ struct search {
 
 static struct search begun; /* in a child */
 
-/* Of the last report. */
+/* The tallies of the last report, and the bytes of their mapping. */
 static struct found *reported;
 static size_t reported_bytes;
 

@@ -43,9 +43,9 @@ extern struct leak_report leak_report;
  * the last report stays. */
 bool leaks_find(const struct site_table *table, const struct allocator *allocator);
 
-/* The same for who asks, in a child that has a copy of the memory, while the program runs on; where
- * there can be none, in a stopped world. To be called again until `answered` is what was asked.
- * may_wait: see find_leaks (alloc/allocator.h). */
+/* Finds the leaks for who asks, in a child that has a copy of the memory, while the program runs
+ * on. Where there can be no child, it finds them in a stopped world. To be called again until
+ * `answered` is what was asked. may_wait: see find_leaks (alloc/allocator.h). */
 void leaks_answer(const struct site_table *table, const struct allocator *allocator, bool may_wait);
 
 /* Any thread. */
@@ -56,7 +56,7 @@ static inline bool leaks_are_asked_for(void)
                             0);
 }
 
-/* Of the site with this index in the last report. */
+/* The leaks of the site with this index in the last report. */
 struct leak_tally leaks_of_site(size_t site);
 
 /* Writes the last report to standard error, a line for each of the largest sites. */

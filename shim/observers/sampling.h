@@ -21,7 +21,7 @@
 
 #include "vm/random.h"
 
-/* Of one thread. All zero: not begun. */
+/* The sampling of one thread. All zero: not begun. */
 struct sampling {
     uint32_t left; /* bytes to the one drawn, that one counted */
     uint32_t rest; /* bytes behind it in its period */

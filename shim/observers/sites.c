@@ -98,7 +98,8 @@ static struct {
     struct known_stack stacks[1 << STACK_BITS];
 } sites;
 
-/* Of the allocator; features/leaks/heap.py knows the structure as it is. */
+/* Where the allocator's own state lies (own_state in struct allocator). features/leaks/heap.py
+ * knows the structure as it is. */
 static struct {
     const void *start;
     size_t bytes;

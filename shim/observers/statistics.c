@@ -157,8 +157,8 @@ static const uint64_t UNKNOWN = UINT64_MAX;
 /* Whether any look at the pages had to count those that were only read. */
 static _Atomic bool zero_pages_counted;
 
-/* Of the mapped bytes, those in memory. What the kernel brings in ahead of the blocks by huge pages
- * is not mapped by our account. UNKNOWN in a sandbox, which may end the process for the
+/* How many of the mapped bytes are in memory. What the kernel brings in ahead of the blocks by huge
+ * pages is not mapped by our account. UNKNOWN in a sandbox, which may end the process for the
  * question. */
 static uint64_t heap_resident(uint64_t mapped)
 {
@@ -318,7 +318,7 @@ static void change_account(deferred_call *count, uint64_t *calls, struct sums su
     }
 }
 
-/* Of a new block, whose slack is written down. All zero for NULL. */
+/* Measures a new block, and writes its slack down. All zero for NULL. */
 static struct sums measure_new(const void *block, size_t requested)
 {
     if (!block)

@@ -83,7 +83,7 @@ static bool is_pipe(long file)
            S_ISFIFO(status.st_mode);
 }
 
-/* Of a name that would fill the line, its end. */
+/* Adds a name in quotes. A name that would fill the line is cut: only its end is shown. */
 static void quote_name(struct message *message, const char *name)
 {
     enum { NAME_SHOWN = 240 };

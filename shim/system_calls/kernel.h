@@ -40,7 +40,7 @@ struct message_parts {
 /* As pin_message, of the next part. One of more than LONGEST_MESSAGE bytes is passed over. */
 void pin_part(struct message_parts *message, const void *part, size_t bytes);
 
-/* The same of all parts of a message. */
+/* Both do for all parts of a message what pin_part() does for one. */
 void pin_parts(const struct iovec *parts, size_t count);
 void pin_header(const struct msghdr *header);
 

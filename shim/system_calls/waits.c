@@ -131,7 +131,8 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
         descriptor, events, most, left, mask);
 }
 
-/* The same of those whose limit is a span of time that the kernel does not write back. */
+/* Waits whose timeout is a span of time (struct timespec) that the kernel does not write back. They
+ * are restarted with what remains of it, as those above are. */
 
 static bool must_restart_span(struct timed_wait *wait, int result, const struct timespec *span,
                               struct timespec *left)

@@ -90,7 +90,8 @@ INLINE void touch_names(struct caches *caches, const struct level *level, struct
     }
 }
 
-/* The same where everything is counted. */
+/* Like touch_names(), but where everything is counted: a set's entry also says whether its block
+ * was written. */
 INLINE void touch_all(struct caches *caches, const struct level *level, struct indexing indexing,
                       size_t count, unsigned lanes)
 {
