@@ -105,7 +105,7 @@ void blocks_set_local_free_bits(bool free);
 void blocks_lock(void);
 void blocks_unlock(void);
 
-/* Every slab in use, in order of the records' addresses. Needs blocks_lock. */
+/* Visits every slab in use, in no particular order. Needs blocks_lock. */
 void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument);
 
 /* Like blocks_each_slab(), but takes blocks_lock itself. It is called at exit, which a handler may

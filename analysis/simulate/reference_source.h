@@ -66,7 +66,8 @@ const char *reference_source_set_part(struct reference_source *source, uint64_t 
  * end. */
 void reference_source_join(struct reference_source *source, const struct reference_source *later);
 /* Like reference_source_join(), but for a part that another process has read. What is told of the
- * part goes to a file, and is read back from it. False: errno says why. */
+ * part goes to a file, and is read back from it. False: it cannot be written, or the file is cut.
+ */
 bool reference_source_write_told(const struct reference_source *source, FILE *file);
 bool reference_source_join_told(struct reference_source *source, FILE *file);
 

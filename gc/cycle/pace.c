@@ -77,7 +77,8 @@ static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 /* Headroom, in percent of the live bytes and the roots. */
 enum { HEADROOM_FIRST_PERCENT = 100, HEADROOM_LEAST_PERCENT = 60, HEADROOM_MOST_PERCENT = 120 };
 
-/* Headroom of a quarantine, in percent of the live bytes and the roots. It begins as the least. */
+/* Headroom of a quarantine, in percent of the live bytes and the roots. It begins as the least, of
+ * the bytes that are used. */
 enum { QUARANTINE_LEAST_PERCENT = 25, QUARANTINE_MOST_PERCENT = 60 };
 
 /* Full collections after which minor ones are tried again. */

@@ -16,8 +16,8 @@
  *     has reached                              such pages: the program has not written them since
  *                                              before the block was born       (generations.h)
  *
- * Everything here belongs to the thread that has stopped the world. Where it was not initialised it
- * does nothing.
+ * Everything here belongs to the thread that has stopped the world. Without
+ * verify_init() the calls about clean pages do nothing, and the others must not be made.
  */
 #ifndef ALLOTROPE_GC_CYCLE_VERIFY_H
 #define ALLOTROPE_GC_CYCLE_VERIFY_H

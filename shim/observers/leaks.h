@@ -27,8 +27,10 @@ struct leak_tally {
 struct leak_report {
     _Atomic uint64_t asked;    /* Writer: who asks, from outside. */
     _Atomic uint64_t answered; /* which of them; Writer: who answers, when all else is written */
-    uint64_t was_found;        /* 0: the allocator could not find out, and the rest is of before */
-    uint64_t count;            /* of tallies: sites that there were */
+    /* 0: the allocator could not find out. The rest is empty then, or, without memory, of before.
+     */
+    uint64_t was_found;
+    uint64_t count; /* of tallies: sites that there were */
     struct leak_tally *tallies;
     struct leak_tally unknown; /* blocks whose site is not known; bytes are not either */
 };
