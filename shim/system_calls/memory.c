@@ -4,7 +4,6 @@
  * know: pages that fault when they are touched, or that children do not have; code that it has
  * written; stacks that it gives to threads.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -130,7 +129,8 @@ EXPORT int pthread_attr_setstack(pthread_attr_t *attributes, void *stack, size_t
 
 EXPORT int pthread_attr_setstackaddr(pthread_attr_t *attributes, void *end)
 {
-    FIND_NEXT(pthread_attr_setstackaddr);
+    NEXT_FUNCTION(next_record, "pthread_attr_setstackaddr");
+    int (*next)(pthread_attr_t *, void *) = next_of(&next_record);
     tell_stacks_are_given(false);
     return next(attributes, end);
 }
