@@ -15,6 +15,7 @@
 #include "vm/kernel/resident.h"
 #include "vm/owner.h"
 #include "vm/pages.h"
+#include "vm/withheld.h"
 
 /* A fork takes 14 ms for each GiB of pages, and 1 ms of huge ones (docs/measurements/gc.md). */
 static const size_t GATHER_LEAST_BYTES = (size_t)64 << 20;
@@ -61,7 +62,9 @@ struct span_walk {
     bool has_worked; /* that was enough */
 };
 
-static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end)
+/* The program may have forbidden huge pages in a mapping of its own: one refusal, and the rest of
+ * it is passed over. */
+static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end, bool is_heap)
 {
     uintptr_t first = round_up(start, HUGE_PAGE_BYTES);
     size_t before = walk->spans;
@@ -70,20 +73,23 @@ static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end)
     walk->spans += (end - first) / HUGE_PAGE_BYTES;
     for (; !walk->has_worked && walk->looks > 0 && gathering.next < walk->spans; walk->looks--)
         walk->has_worked = gather_span(first + (gathering.next++ - before) * HUGE_PAGE_BYTES);
+    if (walk->has_worked && gathering.refused > 0 && !is_heap && gathering.next < walk->spans)
+        gathering.next = walk->spans;
 }
 
 static void walk_range(void *walk, const char *start, const char *end, const struct slab *mapping)
 {
     (void)mapping;
-    walk_spans(walk, (uintptr_t)start, (uintptr_t)end);
+    walk_spans(walk, (uintptr_t)start, (uintptr_t)end, true);
 }
 
-/* The heap's may have grown since; it was walked as ranges. */
+/* The heap's may have grown since; it was walked as ranges. What is withheld is not forked. */
 static bool is_of_program(const struct mapping *mapping)
 {
     const struct owner *owner = granule_map_get((const void *)mapping->start);
     return !mapping->shared && mapping->readable && mapping->writable &&
            (!owner || owner->kind == OWNER_RECORDS) &&
+           !withheld_has((const void *)mapping->start) &&
            (mapping->name_length == 0 || mapping_is_named(mapping, "[heap]") ||
             mapping_name_begins(mapping, "[anon:"));
 }
@@ -95,7 +101,7 @@ static size_t walk_all(struct span_walk *walk)
     blocks_each_range(walk_range, walk);
     for (size_t i = 0; i < count; i++)
         if (is_of_program(&mappings[i]))
-            walk_spans(walk, mappings[i].start, mappings[i].end);
+            walk_spans(walk, mappings[i].start, mappings[i].end, false);
     return walk->spans;
 }
 
