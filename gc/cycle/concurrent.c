@@ -338,12 +338,18 @@ static void work_on_marks(size_t work, bool may_read)
     mark_end_slice();
 }
 
-/* One page is work enough. What was taken in excess is not made up for. After half of the room it
- * is too late for more pages. */
+/* A thread may take much at once: then several huge pages are due, and a few are made. After half
+ * of the room it is too late for more. */
 static void prepare_snapshot(bool may_read)
 {
+    enum { MOST_PAGES = 4 };
+    size_t due = taken_since_slice() / cycle.slice_taken;
+    bool gathers = may_read && concurrent_taken_bytes() < cycle.room / 2;
     atomic_store_explicit(&cycle.sliced_at, blocks_taken_bytes(), memory_order_relaxed);
-    if (!forked_prepare_some(may_read && concurrent_taken_bytes() < cycle.room / 2))
+    bool more = true;
+    for (size_t made = 0; more && (made == 0 || (made < due && made < MOST_PAGES)); made++)
+        more = forked_prepare_some(gathers);
+    if (!more)
         set_phase(PREPARED);
 }
 

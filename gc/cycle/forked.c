@@ -71,10 +71,11 @@ static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end, b
     if (first >= end)
         return;
     walk->spans += (end - first) / HUGE_PAGE_BYTES;
-    for (; !walk->has_worked && walk->looks > 0 && gathering.next < walk->spans; walk->looks--)
+    for (; !walk->has_worked && walk->looks > 0 && gathering.next < walk->spans; walk->looks--) {
         walk->has_worked = gather_span(first + (gathering.next++ - before) * HUGE_PAGE_BYTES);
-    if (walk->has_worked && gathering.refused > 0 && !is_heap && gathering.next < walk->spans)
-        gathering.next = walk->spans;
+        if (walk->has_worked && gathering.refused > 0 && !is_heap)
+            gathering.next = walk->spans;
+    }
 }
 
 static void walk_range(void *walk, const char *start, const char *end, const struct slab *mapping)
