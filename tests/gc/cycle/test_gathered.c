@@ -5,6 +5,8 @@
  */
 #include "tests/gc/cycle/cycle_unit.h"
 
+#include <sys/mman.h>
+
 #include "gc/cycle/forked.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/sweep.h"
@@ -167,6 +169,62 @@ static void test_what_another_process_has_is_left_alone(void **state)
     check_held();
 }
 
+/* By a child that had the same pages when the program wrote them. */
+static void break_huge_pages(void)
+{
+    pid_t child = start_idle_child();
+    for (size_t i = 0; i < BLOCKS; i++)
+        held[i][0] = held[i];
+    end_idle_child(child);
+}
+
+/* The first cycle makes the mapping known, the second may end in it, the third begins there. */
+static void check_that_cycles_gather(void)
+{
+    uint64_t gathered = 0;
+    for (int cycles = 0; cycles < 3; cycles++) {
+        break_huge_pages();
+        gathered = forked_gathered();
+        whole_cycle();
+    }
+    assert_true(forked_gathered() - gathered > BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 2);
+    check_held();
+}
+
+/* More spans of them than refusals that are taken for hopeless. */
+static void test_a_mapping_that_allows_no_huge_pages_does_not_end_the_gathering(void **state)
+{
+    (void)state;
+    enum { SPANS = 16 };
+    if (!has_huge_pages())
+        skip();
+    char *pages = mmap(NULL, SPANS * HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(madvise(pages, SPANS * HUGE_PAGE_BYTES, MADV_NOHUGEPAGE), 0);
+    memset(pages, 1, SPANS * HUGE_PAGE_BYTES);
+    check_that_cycles_gather();
+    munmap(pages, SPANS * HUGE_PAGE_BYTES);
+}
+
+/* The first slices sweep what the last cycle has left. */
+static void test_a_thread_that_takes_much_makes_several_huge_pages(void **state)
+{
+    (void)state;
+    if (!has_huge_pages())
+        skip();
+    break_huge_pages();
+    begin();
+    uint64_t gathered = forked_gathered();
+    while (concurrent_gathers() && forked_gathered() == gathered) {
+        blocks_free(blocks_alloc((size_t)1 << 20));
+        collect_slice(0);
+    }
+    assert_in_range(forked_gathered() - gathered, 2, 4);
+    gather();
+    make_copy();
+    end();
+}
+
 static void test_what_was_dead_before_is_freed(void **state)
 {
     (void)state;
@@ -298,6 +356,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_in_huge_pages_when_the_child_is_made),
         cmocka_unit_test(test_what_another_process_has_is_left_alone),
+        cmocka_unit_test(test_a_mapping_that_allows_no_huge_pages_does_not_end_the_gathering),
+        cmocka_unit_test(test_a_thread_that_takes_much_makes_several_huge_pages),
         cmocka_unit_test(test_what_was_dead_before_is_freed),
         cmocka_unit_test(test_what_is_made_before_the_child_survives),
         cmocka_unit_test(test_a_late_sweep_is_done_by_slices),
