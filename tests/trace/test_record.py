@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -634,15 +635,18 @@ def test_the_death_of_a_follower_ends_the_program_with_a_line(
     )
     try:
         await_that(lambda: list(tmp_path.iterdir()))
-        traces = list(tmp_path.iterdir())
-        pattern = ["pgrep", "-s", str(process.pid), "-f", "--", "--consume="]
+        # The oldest: the program may have forked since, and its child has a follower of its own.
+        pattern = ["pgrep", "-o", "-s", str(process.pid), "-f", "--", "--consume="]
         done = subprocess.run(pattern, capture_output=True, text=True, check=True)
-        os.kill(int(done.stdout), signal.SIGKILL)
+        follower = int(done.stdout)
+        followed = re.search(r"--pid=(\d+)", Path(f"/proc/{follower}/cmdline").read_text())
+        assert followed
+        os.kill(follower, signal.SIGKILL)
         _, said = process.communicate(timeout=HANG)
         assert process.returncode == 125
         assert "what takes a process's trace was killed" in said
         assert recorders_of(process) == []
-        assert references_of(traces[0])[1] is not None
+        assert references_of(tmp_path / f"run-{followed[1]}.alt")[1] is not None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
