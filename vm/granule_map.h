@@ -26,7 +26,7 @@ enum { GRANULE_MAP_LEAF_BITS = 16, GRANULE_MAP_ROOT_BITS = 15, GRANULE_BITS = 16
 typedef void *_Atomic granule_map_entry;
 
 /* All zero is an empty map. There is one of owners, one of memory that belongs to us but to no heap
- * (the statistics' tables: no root of a collection), and statistics keep another. */
+ * (records, the statistics' tables: no root of a collection), and statistics keep another. */
 struct granule_map {
     granule_map_entry *_Atomic root[1 << GRANULE_MAP_ROOT_BITS];
 };

@@ -101,21 +101,22 @@ bool withheld_has(const void *address)
     return granule_map_look_up(&beside_heaps, address) == chunks;
 }
 
-static void advise(int advice)
+static bool advise(const struct chunk *chunk, int advice)
 {
-    for (size_t i = 0; i <= atomic_load(&last); i++) {
-        char *start = atomic_load_explicit(&chunks[i].start, memory_order_acquire);
-        if (start)
-            SYSCALL_3(SYS_madvise, start, atomic_load(&chunks[i].bytes), advice);
-    }
+    char *start = atomic_load_explicit(&chunk->start, memory_order_acquire);
+    return start &&
+           !syscall_failed(SYSCALL_3(SYS_madvise, start, atomic_load(&chunk->bytes), advice));
 }
 
 void withheld_begin(void)
 {
-    advise(MADV_DONTFORK);
+    for (size_t i = 0; i <= atomic_load(&last); i++)
+        if (advise(&chunks[i], MADV_DOFORK))
+            advise(&chunks[i], MADV_DONTFORK);
 }
 
 void withheld_end(void)
 {
-    advise(MADV_DOFORK);
+    for (size_t i = 0; i <= atomic_load(&last); i++)
+        advise(&chunks[i], MADV_DOFORK);
 }

@@ -5,8 +5,8 @@
  * The statistics' tables take up to a quarter of the heap, in small pages. To fork them would make
  * most of the stop that makes the child (gc/world/snapshot.h), which never reads them.
  *
- * It is mapped in chunks, each an eighth of what there is, so that there are few to withhold. It is
- * never given back. Entered in `beside_heaps` (granule_map.h): it is no root.
+ * It is mapped in chunks, each a granule or an eighth of what there is, so that there are few to
+ * withhold. It is never given back. Entered in `beside_heaps` (granule_map.h): it is no root.
  *
  * Shared words
  *   chunk.start   Writer: who makes the chunk, once, by compare and swap. What is left of a chunk
@@ -29,7 +29,8 @@ void *withheld_map(void);
 bool withheld_has(const void *address);
 
 /* A child that is made between the two lacks the memory, as far as the kernel agrees. The world is
- * stopped. */
+ * stopped, so that no other thread makes a child meanwhile. What the kernel would refuse to give
+ * back is not withheld. */
 void withheld_begin(void);
 void withheld_end(void);
 

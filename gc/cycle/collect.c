@@ -849,7 +849,7 @@ static bool sweep_some(void)
 {
     if (!state.is_unswept || !concurrent_gathers())
         return false;
-    if (!blocks_sweep_some(&state.next_swept, SLABS_OF_SLICE))
+    if (!blocks_sweep_some(&state.next_swept, SLABS_OF_STEP))
         count_late_sweep();
     return true;
 }

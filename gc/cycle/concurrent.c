@@ -338,16 +338,16 @@ static void work_on_marks(size_t work, bool may_read)
     mark_end_slice();
 }
 
-/* A thread may take much at once: then several huge pages are due, and a few are made. After half
- * of the room it is too late for more. */
+/* A step makes one huge page at most. A thread may take much at once: then several steps are due,
+ * and a few are taken. After half of the room it is too late for more pages. */
 static void prepare_snapshot(bool may_read)
 {
-    enum { MOST_PAGES = 4 };
+    enum { MOST_STEPS = 4 };
     size_t due = taken_since_slice() / cycle.slice_taken;
     bool gathers = may_read && concurrent_taken_bytes() < cycle.room / 2;
     atomic_store_explicit(&cycle.sliced_at, blocks_taken_bytes(), memory_order_relaxed);
     bool more = true;
-    for (size_t made = 0; more && (made == 0 || (made < due && made < MOST_PAGES)); made++)
+    for (size_t steps = 0; more && (steps == 0 || (steps < due && steps < MOST_STEPS)); steps++)
         more = forked_prepare_some(gathers);
     if (!more)
         set_phase(PREPARED);

@@ -28,12 +28,17 @@ static struct {
     size_t next;
     bool is_round; /* it has begun at 0 again, and goes on until there */
     bool is_done;
-    unsigned refused; /* one after the other */
-    uint64_t made;    /* ever */
+    unsigned refused_heap; /* of the heap, one after the other */
+    unsigned refused_here; /* of the mapping at hand */
+    uint64_t made;         /* ever */
 } gathering;
 
-/* So many refusals are no accident. A slice ends when it has looked at so many spans. */
-enum { HOPELESS = 8, SPANS_OF_SLICE = 32 };
+/* So many refusals are no accident: of the heap, and then no more is tried; of a mapping of the
+ * program's, which may have forbidden huge pages there, and the rest of it is passed over. (For a
+ * page that a device holds the kernel refuses one span.) */
+enum { HOPELESS = 8, HOPELESS_HERE = 2 };
+/* How many spans forked_prepare_some() looks at, at most. */
+enum { SPANS_OF_STEP = 32 };
 
 static struct {
     size_t next;  /* blocks_some_slabs */
@@ -41,29 +46,36 @@ static struct {
 } places;
 static size_t next_taken; /* blocks_some_slabs */
 
+enum gathered { LEFT_ALONE, MADE, REFUSED };
+
 /* Missing pages are brought in, if they are no more than an eighth of the span. Pages that another
- * process has, too, are left alone: they would be copied. Returns whether it took as long as making
- * a huge page does. */
-static bool gather_span(uintptr_t start)
+ * process has, too, are left alone: they would be copied. */
+static enum gathered gather_span(uintptr_t start)
 {
     uintptr_t end = start + HUGE_PAGE_BYTES;
     if (resident_is_huge(start, end) || resident_alone(start, end) < HUGE_PAGE_BYTES / 8 * 7)
-        return false;
-    bool made = pages_make_huge((void *)start);
-    gathering.made += made;
-    gathering.refused = made ? 0 : gathering.refused + 1;
-    return true;
+        return LEFT_ALONE;
+    return pages_make_huge((void *)start) ? MADE : REFUSED;
+}
+
+static void count(enum gathered outcome, bool is_heap)
+{
+    if (outcome == LEFT_ALONE)
+        return;
+    bool refused = outcome == REFUSED;
+    gathering.made += !refused;
+    gathering.refused_here = refused ? gathering.refused_here + 1 : 0;
+    if (is_heap)
+        gathering.refused_heap = refused ? gathering.refused_heap + 1 : 0;
 }
 
 /* A walk over the spans. */
 struct span_walk {
     size_t spans;    /* of what is behind */
     size_t looks;    /* left */
-    bool has_worked; /* that was enough */
+    bool has_worked; /* it took as long as making a huge page does: that was enough */
 };
 
-/* The program may have forbidden huge pages in a mapping of its own: one refusal, and the rest of
- * it is passed over. */
 static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end, bool is_heap)
 {
     uintptr_t first = round_up(start, HUGE_PAGE_BYTES);
@@ -72,8 +84,13 @@ static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end, b
         return;
     walk->spans += (end - first) / HUGE_PAGE_BYTES;
     for (; !walk->has_worked && walk->looks > 0 && gathering.next < walk->spans; walk->looks--) {
-        walk->has_worked = gather_span(first + (gathering.next++ - before) * HUGE_PAGE_BYTES);
-        if (walk->has_worked && gathering.refused > 0 && !is_heap)
+        size_t span = gathering.next++ - before;
+        if (span == 0)
+            gathering.refused_here = 0;
+        enum gathered outcome = gather_span(first + span * HUGE_PAGE_BYTES);
+        walk->has_worked = outcome != LEFT_ALONE;
+        count(outcome, is_heap);
+        if (!is_heap && gathering.refused_here >= HOPELESS_HERE)
             gathering.next = walk->spans;
     }
 }
@@ -109,8 +126,8 @@ static size_t walk_all(struct span_walk *walk)
 /* False: all spans were looked at, or it is hopeless. */
 static bool gather(void)
 {
-    struct span_walk walk = {.looks = SPANS_OF_SLICE};
-    if (gathering.is_done || gathering.refused >= HOPELESS)
+    struct span_walk walk = {.looks = SPANS_OF_STEP};
+    if (gathering.is_done || gathering.refused_heap >= HOPELESS)
         return false;
     size_t spans = walk_all(&walk);
     bool at_end = gathering.next >= spans;
@@ -128,7 +145,7 @@ bool forked_begin(void)
     places.next = places.words = 0;
     gathering.begun = gathering.next;
     gathering.is_round = gathering.is_done = false;
-    gathering.refused = 0;
+    gathering.refused_heap = gathering.refused_here = 0;
     return !generations_are_on() && blocks_used_bytes() >= GATHER_LEAST_BYTES;
 }
 
@@ -155,7 +172,7 @@ static void give_place(void *unused, struct slab *slab)
 bool forked_prepare_some(bool gathers)
 {
     return (gathers && gather()) ||
-           blocks_some_slabs(&places.next, SLABS_OF_SLICE, give_place, NULL);
+           blocks_some_slabs(&places.next, SLABS_OF_STEP, give_place, NULL);
 }
 
 bool forked_prepare(struct snapshot *snapshot)
@@ -203,7 +220,7 @@ static void take_over_slab(void *words, struct slab *slab)
 
 bool forked_take_some(const struct snapshot *snapshot, bool rest)
 {
-    size_t most = rest ? SIZE_MAX : SLABS_OF_SLICE;
+    size_t most = rest ? SIZE_MAX : SLABS_OF_STEP;
     return blocks_some_slabs(&next_taken, most, take_over_slab, words_of(snapshot));
 }
 

@@ -68,12 +68,13 @@ struct forked_result {
  * Returns whether that is worth it. */
 bool forked_begin(void);
 
-/* How many slabs a slice goes over at most: it sweeps them, gives them places, or gives them their
- * marks. */
-enum { SLABS_OF_SLICE = 256 };
+/* How many slabs one step goes over at most: it sweeps them, gives them places, or gives them their
+ * marks. A slice takes one step, before the snapshot up to four. */
+enum { SLABS_OF_STEP = 256 };
 
-/* Looks at some spans, until one is made a huge page; without `gathers`, and when there are no
- * more, some slabs get places. Needs resident_open and the heap's lock. False: nothing is left. */
+/* One step of a slice. Looks at some spans, until one is made a huge page; without `gathers`, and
+ * when there are no more, some slabs get places. Needs resident_open and the heap's lock. False:
+ * nothing is left. */
 bool forked_prepare_some(bool gathers);
 
 /* Huge pages that were made, ever. */

@@ -15,9 +15,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* found: NULL until it was looked for; `found` itself where there is none. It is looked for once: a
- * search that fails allocates, and is told by dlerror(). Writer: whoever looks, always the same
- * value. */
+/* found: NULL until it is found; `found` itself where a call has looked in vain. No call looks
+ * again: a search that fails allocates, and is told by dlerror(). Writer: whoever looks. */
 struct next_function {
     const char *name;
     void *_Atomic found;
