@@ -301,11 +301,23 @@ static void *wait_for_signals(void *unused)
     return unused;
 }
 
+static _Atomic bool collects;
+
+/* On a busy machine this thread may get its first moment when all else is over. */
 static void *collect_all_the_time(void *unused)
 {
-    while (!done)
+    while (!done) {
         malloc_trim(0);
+        collects = true;
+    }
     return unused;
+}
+
+static void start_collecting(pthread_t *collector)
+{
+    require(pthread_create(collector, NULL, collect_all_the_time, NULL) == 0);
+    while (!collects)
+        sched_yield();
 }
 
 /* Each stop takes a good part of such a sleep, and counts as slept: else the sleep would hardly
@@ -315,7 +327,7 @@ static void short_sleeps(void)
     enum { SLEEPS = 20 };
     pthread_t collector;
     const struct timespec time = {.tv_nsec = 3000000};
-    require(pthread_create(&collector, NULL, collect_all_the_time, NULL) == 0);
+    start_collecting(&collector);
     for (int i = 0; i < SLEEPS; i++) {
         struct timespec begun, ended, left = time;
         struct timeval limit = {.tv_usec = 3000};
@@ -354,7 +366,7 @@ static void signals_end_waits(void)
     int lost = 0;
     pthread_t thread, collector;
     require(pthread_create(&thread, NULL, wait_for_signals, NULL) == 0);
-    require(pthread_create(&collector, NULL, collect_all_the_time, NULL) == 0);
+    start_collecting(&collector);
     for (int sent = 0; sent < SIGNALS; sent++) {
         while (!waiter || waits_ended < sent || !waiter_is_in_pause())
             sched_yield();
