@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * plugin.c: a library for the programs that open one: it has a thread-local block too large for
- * the static area, allocates in its constructor and destructor, and hands out memory. Its constructor
- * calls plugin_opened, where the program has that.
+ * the static area, allocates in its constructor and destructor, and hands out memory. Its
+ * constructor calls plugin_opened, where the program has that.
  */
 #include <stdlib.h>
 #include <string.h>
