@@ -12,13 +12,14 @@
 #include "vm/private_memory.h"
 #include "vm/window.h"
 
-/* An extent is an eighth of what is in use, so that system calls stay rare while a heap grows; less
- * than the one saves little, more than the other saves nothing more. */
+/* An extent is an eighth of what is in use, so system calls stay rare while a heap grows. Extents
+ * below EXTENT_LEAST would save little memory, extents above EXTENT_MOST no more calls. */
 enum { EXTENT_SHARE = 8 };
 static const size_t EXTENT_LEAST = (size_t)1 << 20, EXTENT_MOST = (size_t)64 << 20;
 
-/* The fields that area_segment reads. A holder of a block may look at it without the lock that
- * growing takes: it must meet whole values, and which of them does not matter to it. */
+/* For the fields that area_segment reads. The holder of a block may read them without the heap's
+ * lock while another thread grows the area, so each is read and written as a whole. The holder does
+ * not mind which values it meets. */
 #define publish(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
 #define observe(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 
@@ -47,7 +48,8 @@ static bool finish_segment(struct area *area)
     return true;
 }
 
-/* Enters an extent that was taken. One that cannot be entered is lost to the area, and harmless. */
+/* Adds an extent of the window to the area. False: it cannot be entered. It is then lost to the
+ * area, which does no harm. */
 static bool add_extent(struct area *area, char *extent, size_t bytes)
 {
     if (!granule_map_set(extent, bytes, area->owner))

@@ -40,12 +40,12 @@ struct area {
     struct segment *segments;
 };
 
-/* Asks the kernel for nothing yet. */
+/* Makes an empty area; takes no memory yet. owner: is entered in the granule map. */
 void area_init(struct area *area, void *owner);
 
-/* Moves the break up by `bytes` and returns where it was; the memory between is zero unless it
- * was retracted before. NULL when the kernel refuses, or the area is held and
- * has no room left: nothing has changed. */
+/* Moves the break up by `bytes` and returns where it was. The memory between is zero, but for the
+ * rest of a page that a retraction has cut. NULL: the kernel refuses, or the area is held and has
+ * no room left. Nothing was handed out then. */
 void *area_extend(struct area *area, size_t bytes);
 
 /* Moves the break down by `bytes`, at most to the segment's base; contents are given back to the

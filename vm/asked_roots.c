@@ -23,7 +23,8 @@ struct range {
     size_t bytes;
 };
 
-/* count: below any address. address: 0 where the place is empty. */
+/* count: a number below any address, so that no collector takes it for one. address: 0 where the
+ * place is empty. */
 struct pin {
     uintptr_t address;
     size_t count;
@@ -128,7 +129,8 @@ static int pin(uintptr_t address, size_t unused)
     return 0;
 }
 
-/* What follows may have been moved on by it, and is put in anew. */
+/* Empties a place. The pins behind it may have been moved on because it was taken, so they are
+ * entered anew. */
 static void empty(struct pin *place)
 {
     *place = (struct pin){0};
@@ -159,8 +161,8 @@ static int unpin(uintptr_t address, size_t unused)
 
 typedef int change(uintptr_t address, size_t bytes);
 
-/* By the thread that forked, which holds the lock. What it answers nobody hears any more, but that
- * there is no memory for it. */
+/* Makes a noted change, in the thread that forked, which holds the lock. Nobody hears the result
+ * any more, so a change that failed for want of memory is remembered. */
 static void change_deferred(const uintptr_t words[DEFERRED_WORDS])
 {
     if (((change *)words[0])(words[1], words[2]) == ENOMEM)

@@ -6,10 +6,10 @@
  * the program may keep nowhere else. Both are counted: what was added twice is to be taken back
  * twice. They are kept whatever the allocator is, so a program meets the same answers everywhere.
  *
- * Who writes: any thread, under the lock. While a process forks changes wait for its end, and their
- * callers do not (vm/freeze.h); ENOMEM then from any function: there is no memory to note the
- * change, and it is not made. Who stops the world holds the lock from before the stop on. So no
- * stopped thread is in the middle of a change.
+ * Who writes: any thread, under the lock. While a process forks, a change waits for the end of the
+ * fork, but its caller does not (vm/freeze.h). Any function may return ENOMEM then: there is no
+ * memory to note the change, and it is not made. A collector takes the lock before it stops the
+ * world, so no stopped thread is in the middle of a change.
  *
  * The functions return 0 or a number of errno.
  */
@@ -37,10 +37,10 @@ int asked_roots_unpin(uintptr_t address);
 void asked_roots_lock(void);
 void asked_roots_unlock(void);
 
-/* Between these. words: the pins, in memory that can be read, among other numbers that are no
- * addresses. range: as it was added. False: not all is known that was asked for. When a fork was
- * over there was no memory for a change that had been noted in it, and its caller was told that it
- * is made. */
+/* Called between asked_roots_lock and asked_roots_unlock. words: is called with memory that holds
+ * the pins, and between them numbers that are no addresses. range: is called for each range as it
+ * was added. False: something that was asked for is missing. It was asked for during a fork, whose
+ * end found no memory for it, though its caller had been told that it is done. */
 bool asked_roots_each(void (*words)(const void *start, const void *end),
                       void (*range)(uintptr_t start, uintptr_t end));
 

@@ -44,7 +44,8 @@ static struct tables tables_of(uintptr_t bias, const Elf64_Dyn *entry)
     return tables;
 }
 
-/* Where the linker laid it out as all do: the strings follow the symbols. */
+/* Without a hash table the number follows from the layout: all linkers put the strings behind the
+ * symbols. */
 static size_t symbol_count(const struct tables *tables)
 {
     if (tables->hash)

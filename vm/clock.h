@@ -29,8 +29,8 @@ static inline uint64_t process_ns(void)
     return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* Nanoseconds of such a clock, some milliseconds behind, without a system call; always 0 where the
- * kernel offers none (Valgrind). Any thread, any state. */
+/* Nanoseconds of a clock that only goes forward, some milliseconds behind. Takes no system call.
+ * Always 0 where the kernel offers no such clock (Valgrind). Any thread, any state. */
 uint64_t coarse_ns(void);
 
 #endif

@@ -23,8 +23,9 @@ struct extent {
 
 _Static_assert(sizeof(struct extent) <= PAGE_BYTES, "an extent is a page");
 
-/* A collector may look here for roots. The blocks that are to be freed stay live until then. Behind
- * what every process writes (`common`), since few defer a call. */
+/* The first extent lies in the library's data, where a collector may look for roots: blocks that
+ * wait for their free stay live. It is a common symbol, which lies behind what every process
+ * writes, because few processes defer a call. */
 extern struct extent deferred_first __attribute__((visibility("hidden")));
 struct extent deferred_first __attribute__((common));
 static _Atomic size_t count;

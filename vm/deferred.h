@@ -3,8 +3,8 @@
  * deferred.h: calls that wait for the end of a fork.
  *
  * While the heap is frozen (freeze.h) a free cannot be done, nor can a new block be entered into
- * lists and accounts. Both are noted here, as calls to be made, and made by the thread that forked
- * when the heap thaws: in the parent, and in the child as well, which goes on with the same heap.
+ * lists and accounts. Both are noted here as calls. The thread that forked makes the calls when the
+ * heap thaws, in the parent and in the child: both go on with the same heap.
  *
  * The calls stand in an array that grows by extents. A thread takes the next place by one atomic
  * addition, writes the arguments, then the function. So a call is whole at every moment, and nobody
@@ -28,9 +28,10 @@ enum { DEFERRED_WORDS = 6 };
 
 typedef void deferred_call(const uintptr_t words[DEFERRED_WORDS]);
 
-/* Between operation_begin or lock_enter that returned false, and frozen_end. False: there is no
- * memory, and the call is not made. Whoever makes a block, or is asked for a change that may fail,
- * fails too. Of a free the memory is lost. */
+/* Notes a call. Allowed on the frozen way: after operation_begin or lock_enter has returned false,
+ * until frozen_end. False: there is no memory, and the call will not be made. A caller that makes a
+ * block, or was asked for a change that may fail, then fails too. A caller that frees loses the
+ * memory. */
 bool defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS]);
 bool defer_one(deferred_call *call, const void *word);
 

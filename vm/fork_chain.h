@@ -31,11 +31,12 @@
 
 #include "vm/lock.h"
 
-/* See [added-below]. A lock that is in the chain already stays where it is. None is taken out. */
+/* Adds a lock for good. A lock that is in the chain already stays where it is. Who may call this,
+ * and when: [added-below]. */
 void fork_chain_add(struct lock *lock);
 
-/* For a signal handler: whether it has interrupted an operation of its thread ([own-operation]), or
- * what holds a lock of the chain. */
+/* Whether the calling signal handler has interrupted an operation of its own thread
+ * ([own-operation]), or code that holds a lock of the chain. */
 bool fork_chain_is_interrupted(void);
 
 /* In the thread that forks, before it does. */

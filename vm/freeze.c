@@ -48,7 +48,8 @@ static void set_state_and_wake(enum heap_state state)
     SYSCALL_3(SYS_futex, &heap_state, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-/* Nobody is told when a mark changes, so that an operation's end stays cheap. */
+/* Waits a moment for a mark to change: spins, then sleeps 50 microseconds at a time. Nobody is
+ * woken when a mark changes, so that an operation's end stays cheap. */
 static void wait_for_mark(const _Atomic uintptr_t *mark, unsigned turn)
 {
     const struct timespec a_moment = {.tv_nsec = 50000};
@@ -120,7 +121,7 @@ static enum way way_in(uint32_t state, const _Atomic uintptr_t *mark)
     return find_mark(self | MARK_FROZEN, mark) ? WAY_FROZEN : WAY_BLOCKED;
 }
 
-/* The heap was not in use when the mark was set. */
+/* Goes on with operation_begin where the heap was not in use when the mark was set. */
 static __attribute__((noinline)) bool begin_slowly(_Atomic uintptr_t *mark)
 {
     uintptr_t self = current_thread();

@@ -54,20 +54,22 @@
  *                    The mark, or the state of a lock, tells: both are changed by one instruction.
  *                    Such a fork freezes nothing and waits for nobody, because others may wait for
  *                    what the interrupted operation holds. Neither parent nor child repair or reset
- *                    what the operation has: it goes on when the handler returns, in both. A
- *                    process with one thread gets a whole heap so. In the child of one with several
- *                    what the others were changing is not whole; it can exec. [nobody-waits] does
- *                    not hold meanwhile: libc's fork may wait for a lock of libc's whose holder
- *                    waits for what the interrupted operation holds, for ever.
+ *                    what the operation has: it goes on when the handler returns, in both. The
+ *                    child of a process with one thread gets a whole heap. In the child of a
+ *                    process with several, what the other threads were changing is not whole: that
+ *                    child can exec, no more. [nobody-waits] does not hold meanwhile: libc's fork
+ *                    may wait for ever, for a lock whose holder waits for what the interrupted
+ *                    operation holds.
  * [own-handlers]     A signal handler may call malloc while it interrupts fork. It meets the heap
  *                    in FROZEN alone and goes the frozen way: in FREEZING and THAWING, where the
  *                    forking thread has locks and changes the heap, its signals are blocked
  *                    (vm/fork_chain.c). No code of the program runs meanwhile, so it never sees
  *                    another mask than its own.
  *
- * What looks in from outside is an operation too, and does without where the heap is frozen: trim,
- * statistics and tuning (shim/route/outside.h). Walks, and what tells a collector that a sandbox or
- * an end of its rights is near, may wait for the end of a fork.
+ * Requests from outside are operations too: trim, statistics and tuning (shim/route/outside.h).
+ * While the heap is frozen, trim and statistics find nothing and tuning is put off. Walks may wait
+ * for the end of a fork. So may the calls that tell a collector that a sandbox, or an end of its
+ * rights, is near.
  */
 #ifndef ALLOTROPE_VM_FREEZE_H
 #define ALLOTROPE_VM_FREEZE_H
@@ -89,13 +91,13 @@ void operation_end(void);
 bool frozen_begin(void);
 void frozen_end(void);
 
-/* On the frozen way, before what costs the kernel more than a moment's work: gives way to the
- * thread that forks for that long. A thread that allocates on, while the one that forks has no
- * processor, would make mappings that the thaw takes apart again. */
+/* Called on the frozen way, before expensive system calls: waits for the thread that forks, 50
+ * microseconds at most. A thread that allocates on, while the one that forks has no processor,
+ * would make mappings that the thaw takes apart again. */
 void frozen_pause(void);
 
 /* Called by a thread that has given back a lock for which others wait. Lets the thread that freezes
- * the heap have the lock first: it has no queue, and a thread that takes it again at once would
+ * the heap have the lock first. A lock has no queue: a thread that takes it again at once would
  * keep it for seconds. Waits a millisecond at most. */
 void freezing_pause(void);
 
@@ -114,7 +116,7 @@ void freeze_end(void);
 void thaw_begin(void);
 /* To IN_USE. */
 void thaw_end(void);
-/* In the child: the marks of threads that it does not have. */
+/* In the child: removes the marks of the threads that it does not have. */
 void forget_marks_of_others(void);
 
 #endif

@@ -31,7 +31,8 @@ static struct entered {
 static const uint32_t NO_LEAF = 1 << GRANULE_MAP_ROOT_BITS;
 static _Atomic bool more_leaves_than_noted;
 
-/* NULL: there is none, and none free. */
+/* The entry that notes a leaf of `owners`; a free one is taken for a leaf that has none. NULL: all
+ * are taken by other leaves. */
 static struct entered *entered_of(uint32_t leaf)
 {
     for (struct entered *part = entered; part < entered + NOTED_LEAVES; part++) {
@@ -79,8 +80,9 @@ static granule_map_entry *leaf_for(struct granule_map *map, uintptr_t address, b
     granule_map_entry *_Atomic *slot =
         &map->root[address >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS)];
     granule_map_entry *leaf = NULL;
-    /* The first slot is written next: one access for writing saves the fault for reading. Later a
-     * write that changes nothing would copy the page in a forked child. */
+    /* While the first leaf is spare the slot is empty as a rule, and written next. To read it by an
+     * instruction that also writes saves the fault for reading. Later, a write that changes nothing
+     * would copy the page in a forked child. */
     if (create && atomic_load_explicit(&spare_leaf, memory_order_relaxed))
         atomic_compare_exchange_strong_explicit(slot, &leaf, NULL, memory_order_acq_rel,
                                                 memory_order_acquire);
@@ -171,7 +173,8 @@ bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void 
     return true;
 }
 
-/* The leaf from `from` on that comes first, and what of it to look at. False: there is none. */
+/* Finds the first leaf at or behind `from` that may have entries, and the part of it to look at.
+ * False: there is none. */
 static bool next_leaf(uint32_t from, uint32_t *leaf, uint32_t *low, uint32_t *high)
 {
     *leaf = NO_LEAF;

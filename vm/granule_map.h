@@ -25,8 +25,9 @@ enum { GRANULE_MAP_LEAF_BITS = 16, GRANULE_MAP_ROOT_BITS = 15, GRANULE_BITS = 16
 
 typedef void *_Atomic granule_map_entry;
 
-/* All zero is an empty map. There is one of owners, one of memory that belongs to us but to no heap
- * (records, the statistics' tables: no root of a collection), and statistics keep another. */
+/* A map that is all zero is empty. `owners` leads to the owners of the heaps' memory.
+ * `beside_heaps` knows memory that is ours but no heap's (records, the statistics' tables): no root
+ * of a collection. Statistics keep a map of their own. */
 struct granule_map {
     granule_map_entry *_Atomic root[1 << GRANULE_MAP_ROOT_BITS];
 };
@@ -62,8 +63,8 @@ static inline uintptr_t granule_map_skip_empty(const struct granule_map *map, ui
 }
 
 /* Enters `value` for every granule that [start, start + bytes) touches; `start` is a multiple of
- * GRANULE_BYTES. NULL forgets them, which never fails. False when there is no memory for a
- * leaf: nothing has changed that a second call with NULL would not undo. The range must be the
+ * GRANULE_BYTES. NULL forgets them, which never fails. False: there is no memory for a leaf. A part
+ * may have been entered then, and a second call with NULL undoes that. The range must be the
  * caller's own; different ranges may be entered by different threads at once. */
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value);
 

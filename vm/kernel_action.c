@@ -6,8 +6,8 @@
 
 #include "vm/syscall.h"
 
-/* Unwinders know the frame of a signal by these very bytes, as long as no table describes them, nor
- * the byte before: so no function of C, and room in front. */
+/* Unwinders recognise the frame of a signal by exactly these bytes, as long as no table describes
+ * them or the byte before them. So this is no function of C, and a nop stands in front. */
 __asm__(".pushsection .text\n\t"
         ".p2align 4\n\t"
         "nop\n\t"

@@ -14,7 +14,7 @@
 #include "vm/message.h"
 #include "vm/syscall.h"
 
-/* Spins that pay on two cores: a refill holds its lock for well under a microsecond. */
+/* So many spins pay off on two processors: a refill holds its lock for well under a microsecond. */
 enum { SPINS = 100 };
 
 void report_signal_handler(void)
@@ -43,9 +43,10 @@ static void take_again(struct lock *lock)
     lock->nested++;
 }
 
-/* Sleeps unless the lock has changed, and for a while at most. The thread that is woken may first
- * run a signal handler that forks. That fork waits for the operations of all who sleep here, so
- * sleepers look again by themselves; the thread that forks does so sooner, since others wait. */
+/* Sleeps unless the lock has changed, for 10 ms at most. A sleeper must wake by itself: a release
+ * wakes one thread, which may first run a signal handler that forks, and that fork waits for the
+ * operations of all who sleep here. Others wait for a thread that forks, so it sleeps for 1 ms at
+ * most. */
 static void sleep_on(struct lock *lock, uintptr_t state)
 {
     static const struct timespec a_moment = {.tv_nsec = 1000000}, a_while = {.tv_nsec = 10000000};
@@ -68,7 +69,8 @@ static bool take_slowly(struct lock *lock, bool is_first)
             return true;
         if (is_first && (state & LOCK_FROZEN)) {
             if (frozen_begin()) {
-                /* Whoever woke this thread woke one, and relied on its taking the lock. */
+                /* A release wakes one thread and relies on its taking the lock. This one does not,
+                 * so it wakes the next. */
                 if (mine & LOCK_WAITED_FOR)
                     lock_wake(lock);
                 return false;
@@ -84,7 +86,8 @@ static bool take_slowly(struct lock *lock, bool is_first)
             __builtin_ia32_pause();
         } else {
             sleep_on(lock, state);
-            /* Others may still sleep, so whoever slept takes the lock as one that is waited for. */
+            /* Others may still sleep: a thread that has slept takes the lock with
+             * LOCK_WAITED_FOR. */
             mine = self | LOCK_WAITED_FOR;
         }
     }
@@ -106,7 +109,7 @@ void lock_wake(struct lock *lock)
     freezing_pause();
 }
 
-/* Whoever sleeps may be one that need not wait now. */
+/* Wakes all sleepers: those that have come by lock_enter need not wait for a frozen lock. */
 void lock_freeze(struct lock *lock)
 {
     if (atomic_fetch_or(&lock->state, LOCK_FROZEN) & LOCK_WAITED_FOR)

@@ -8,14 +8,14 @@
  * wait for ever: it is told so, and aborts.
  *
  * The state is 0 while the lock is free, else the holder's thread pointer, with LOCK_WAITED_FOR
- * added once somebody waits (after Drepper, "Futexes Are Tricky", 2011, 5). Holder and state
- * are one word, because a signal handler may come between two: a lock that is held, and by
- * nobody yet, would make it wait for ever.
+ * added once somebody waits (after Drepper, "Futexes Are Tricky", 2011, 5). Holder and state are
+ * one word. Between two words a signal handler might come: it would find a lock that is held, but
+ * not by its own thread yet, and would wait for ever.
  *
  * While a thread forks it holds the locks of fork_chain.h, with LOCK_FROZEN added. The first lock
  * that malloc or free take is taken by lock_enter, which does not wait then (freeze.h). All others
- * are taken by lock_acquire: a thread that holds a lock already meets no frozen one, because fork
- * takes the locks upwards too; who looks in from outside waits.
+ * are taken by lock_acquire. A thread that holds a lock already meets no frozen one, because fork
+ * takes the locks upwards too. A caller that looks in from outside waits.
  */
 #ifndef ALLOTROPE_VM_LOCK_H
 #define ALLOTROPE_VM_LOCK_H
@@ -62,7 +62,8 @@ _Noreturn void report_signal_handler(void);
 bool lock_enter_slowly(struct lock *lock);
 void lock_acquire_slowly(struct lock *lock);
 void lock_wake(struct lock *lock);
-/* For fork_chain.c. The thread holds the lock; to release it thaws it. */
+/* For fork_chain.c: freezes a lock that the thread holds, and wakes all who sleep on it.
+ * lock_release thaws it. */
 void lock_freeze(struct lock *lock);
 #ifndef NDEBUG
 void lock_note_acquired(const struct lock *lock);
@@ -100,7 +101,7 @@ static inline bool lock_enter(struct lock *lock)
     return true;
 }
 
-/* Takes a lock that nobody holds, and waits for none. */
+/* Takes the lock if nobody holds it. Never waits. False: it is held. */
 static inline bool lock_try(struct lock *lock)
 {
     uintptr_t expected = 0;
@@ -133,8 +134,8 @@ static inline void lock_release(struct lock *lock)
         lock_wake(lock);
 }
 
-/* For the child of a fork, whose one thread took the lock in the parent under the same thread
- * pointer; nobody else can be waiting. */
+/* Makes a lock free in the child of a fork. The child's one thread took it in the parent, under the
+ * same thread pointer. Nobody in the child can be waiting for it. */
 static inline void lock_reset(struct lock *lock)
 {
     lock_note_released(lock);

@@ -95,7 +95,8 @@ static bool is_standard_error(int descriptor)
            status.st_dev == standard_error.device && status.st_ino == standard_error.inode;
 }
 
-/* As far from the program's own as the limit allows. */
+/* The duplicate gets a number of 1000 or above, or as high a one as the limit allows, far from the
+ * program's own. */
 void message_keep_stderr(void)
 {
     for (int lowest = 1000; standard_error.duplicate == 0 && lowest > 2; lowest /= 2) {
@@ -115,7 +116,8 @@ int standard_error_descriptor(void)
 
 bool (*message_log)(const char *text, size_t length);
 
-/* A line may come from inside malloc: who does not read is not waited for. */
+/* A line may come from inside malloc. So where the descriptor does not block, a reader that does
+ * not read is waited for a second at a time, not for ever. */
 void message_write(const char *text, size_t length)
 {
     enum { PATIENCE_MS = 1000 };

@@ -36,20 +36,20 @@ void message_send(struct message *message);
 /* Writes lines of any length, as message_send does. */
 void message_write(const char *text, size_t length);
 
-/* Takes lines instead of standard error; NULL, as at first: nothing does. False: they could not be
- * written, and go to standard error. Any thread, signal handlers too; it neither allocates nor
- * waits for a lock. Set before there is a second thread. */
+/* The log: takes lines in place of standard error. NULL, as at first: there is none. False: the
+ * lines could not be written, and go to standard error. Called by any thread and by signal
+ * handlers: it neither allocates nor waits for a lock. Set before there is a second thread. */
 extern bool (*message_log)(const char *text, size_t length);
 
 /* Remembers which file standard error is. Called once, at start. */
 void message_remember_stderr(void);
 
-/* Keeps standard error in a second descriptor, for what is to be written after the program has
- * closed its own, as ls does. At start, and only if something is. */
+/* Duplicates standard error, for lines that come after the program has closed its own descriptor,
+ * as ls does. Called at start, and only if such lines may come. */
 void message_keep_stderr(void);
 
-/* Descriptor 2 if it is still the file that it was at the start, else its duplicate, if that is;
- * else -1. */
+/* Descriptor 2, if it is still the file that it was at the start. Otherwise its duplicate, if that
+ * is. Otherwise -1. */
 int standard_error_descriptor(void);
 
 /* Writes "allotrope: FUNCTION(POINTER): FAULT". After some such lines the rest are only counted,

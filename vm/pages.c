@@ -45,7 +45,7 @@ bool pages_unmap(void *address, size_t bytes)
     return false;
 }
 
-/* More than `bytes` is asked for, and trimmed. */
+/* Maps more than `bytes`, and unmaps what lies on either side of the aligned part. */
 static void *map_and_trim(size_t bytes, size_t alignment, int protection, int flags)
 {
     size_t padded = bytes + alignment - PAGE_BYTES;
@@ -60,7 +60,8 @@ static void *map_and_trim(size_t bytes, size_t alignment, int protection, int fl
     return aligned;
 }
 
-/* For where the kernel counts what is trimmed as committed, and refuses it. */
+/* For a kernel that counts what map_and_trim unmaps again as committed, and refuses it. Reserves
+ * the whole, and commits the aligned part alone. */
 static void *map_in_reserved(size_t bytes, size_t alignment, int protection, int flags)
 {
     char *reserved = map_and_trim(bytes, alignment, PROT_NONE, MAP_NORESERVE);
@@ -82,10 +83,10 @@ static void *map_anywhere(size_t bytes, size_t alignment, int protection, int fl
     return start ? start : map_in_reserved(bytes, alignment, protection, flags);
 }
 
-/* A pointer whose lower half was overwritten by a small number, as old words on a stack often are,
- * points to a multiple of 4 GiB or just behind it. Where libraries and mappings share the upper
- * half it keeps, for a conservative collector, the block that lies there. Small mappings are
- * seldom met; the largest cannot help it. */
+/* Old words on a stack are often pointers whose lower half was overwritten by a small number. Such
+ * a word points to a multiple of 4 GiB or just behind it. A conservative collector keeps the block
+ * that lies there, if libraries and mappings share the upper half. So no mapping from 1 MiB to 4
+ * GiB lies there. Smaller ones are seldom met, and larger ones cannot avoid it. */
 static const uintptr_t HALF = (uintptr_t)1 << 32;
 
 static bool lies_at_a_half(uintptr_t start, size_t bytes)
@@ -157,8 +158,8 @@ bool addresses_are_to_be_had(size_t bytes)
     return is_to_be_had(bytes, PROT_NONE, MAP_NORESERVE);
 }
 
-/* As the kernel says when it is asked to grow the mapping where it is: that there is no room, or
- * that nothing can be done with it. */
+/* Whether the kernel could move the mapping to grow it. It is asked to grow the mapping where it
+ * is: ENOMEM says that there is no room, another error that nothing can be done with it. */
 static bool can_grow_elsewhere(void *address, size_t old_bytes, size_t new_bytes)
 {
     count(&page_calls.mremap);

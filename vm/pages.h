@@ -45,22 +45,23 @@ bool pages_are_to_be_had(size_t bytes);
 /* Whether there are so many free addresses in a row now. */
 bool addresses_are_to_be_had(size_t bytes);
 
-/* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. Only `bytes` are
- * committed; to find the place may take `bytes` and `alignment` of addresses. */
+/* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. Only `bytes` stay
+ * committed. To find an aligned place may take `bytes` and `alignment` of addresses for a
+ * moment. */
 void *pages_map(size_t bytes, size_t alignment);
 
-/* Has the kernel bring the pages of a range that reads as zero, as writes to each would: one call
- * costs less than a fault for each. Where it cannot (before Linux 5.14), and in a sandbox, nothing
- * changes. */
+/* Gives memory to all pages of a range that reads as zero, as a write to each would. One call costs
+ * less than a fault for each. Does nothing in a sandbox, or where the kernel cannot (before Linux
+ * 5.14). */
 void pages_populate(void *address, size_t bytes);
 
-/* From now on the kernel may bring whole huge pages for a write to this range, or may not.
- * Not in a sandbox. */
+/* Allows the kernel to bring whole huge pages for a write to this range, or forbids it. Does
+ * nothing in a sandbox. */
 void pages_allow_huge(void *address, size_t bytes, bool allow);
 
-/* Makes one huge page of the HUGE_PAGE_BYTES at `address`, a multiple of them, whatever there is,
- * and brings what is missing. True also where it is one already. False: the kernel does not do it
- * (before Linux 6.1), or not here. */
+/* Makes the HUGE_PAGE_BYTES at `address`, a multiple of them, one huge page, and gives memory to
+ * what had none. True also where it is one already. False: the kernel cannot (before Linux 6.1), or
+ * refuses, or it is a sandbox. */
 bool pages_make_huge(void *address);
 
 /* Gives back the contents; the pages stay committed and read as zero. False: the kernel refuses,
@@ -70,14 +71,16 @@ bool pages_discard(void *address, size_t bytes);
 /* Advice of madvise, Linux 6.13; in no header of Debian 12. */
 enum { ADVICE_GUARD_INSTALL = 102, ADVICE_GUARD_REMOVE = 103 };
 
-/* Takes contents and all access away: by marks in the page table, which split no mapping; where the
- * kernel does not know them, or the pages are locked, by protection. The contents of locked pages
- * stay. False, and nothing has changed: the kernel refuses, or it is a sandbox. */
+/* Takes contents and all access away. This is done by marks in the page table, which split no
+ * mapping. It is done by protection where the kernel does not know the marks, or where the pages
+ * are locked: then the contents stay. False: the kernel refuses, or it is a sandbox, and nothing
+ * has changed. */
 bool pages_guard(void *address, size_t bytes);
 
-/* Gives access again, whichever guards there are, to pages that read as zero if all of them were
+/* Gives access again, whichever guards there are. The pages read as zero if all of them were
  * guarded and none was locked. Where the kernel refuses, or may not be asked (a sandbox), fresh
- * pages take the place: a guard that stayed would meet the next user. False: not even that. */
+ * pages take the place, because a guard that stayed would meet the next user. False: not even that
+ * was possible. */
 bool pages_unguard(void *address, size_t bytes);
 
 /* Gives back the address space. The kernel may refuse when unmapping would split a mapping
@@ -88,11 +91,12 @@ bool pages_unmap(void *address, size_t bytes);
 /* Grows or shrinks a mapping where it is. False when it cannot: nothing has changed. */
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
 
-/* Reserves where a mapping is to move to and grow: at `wanted`, which is aligned or NULL, if that
- * is free, else anywhere. NULL also if the kernel would not give now what it grows by, or not move
- * it, since the program has split it by mprotect or madvise. mremap takes the target away before it
- * finds that out (the latter before Linux 6.17), and another thread may map something there before
- * the caller knows. */
+/* Reserves new_bytes for a mapping that is to move and grow: at `wanted` (aligned, or NULL) if that
+ * is free, else anywhere at a multiple of `alignment`. NULL: there is no place. NULL also if the
+ * kernel would not give now what the mapping grows by, or would not move it because the program has
+ * split it by mprotect or madvise. This is found out here, because a mremap that fails has unmapped
+ * its target by then (of a split mapping before Linux 6.17), and another thread may map something
+ * there before the caller knows. */
 void *pages_reserve_to_move(void *address, size_t old_bytes, void *wanted, size_t new_bytes,
                             size_t alignment);
 
@@ -115,8 +119,9 @@ struct page_calls {
 };
 extern struct page_calls page_calls;
 
-/* The heap's own account of the memory that it holds, in bytes: what the areas have handed to
- * their heaps (also by itself), large blocks and metadata; and its high-water mark. */
+/* What the heap holds, in bytes. mapped: what the areas have handed to their heaps, large blocks
+ * and metadata. peak: the most that `mapped` has been. metadata, areas: these parts of `mapped` by
+ * themselves. */
 extern struct heap_account {
     _Atomic size_t mapped, peak, metadata, areas;
 } heap_account __attribute__((visibility("hidden")));

@@ -2,8 +2,8 @@
  *
  * private_memory.h: memory of the collector's own, which it must never take for the program's.
  *
- * Entered in the granule map as memory that no block lies in, so that one rule tells what is ours
- * when the process's mappings are read: whatever the granule map knows.
+ * It is entered in the granule map as memory in which no block lies. So one rule tells what is ours
+ * when the process's mappings are read: all that the granule map knows.
  */
 #ifndef ALLOTROPE_VM_PRIVATE_MEMORY_H
 #define ALLOTROPE_VM_PRIVATE_MEMORY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * protection_keys.h: the register that says, for the calling thread alone, which pages may be
- * touched (pkeys(7)). Threads that are made inherit it; a signal handler has the kernel's first.
+ * touched (pkeys(7)). A new thread inherits it. A signal handler begins with the kernel's default.
  */
 #ifndef ALLOTROPE_VM_PROTECTION_KEYS_H
 #define ALLOTROPE_VM_PROTECTION_KEYS_H

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* The sixteen bytes that the kernel gives each process are read without a call that a sandbox may
- * end the process for. libc makes its canary of them, so a seed does not show them. The processor's
- * clock tells the calls apart. */
+/* The kernel gives each process sixteen random bytes. To read them takes no system call, for which
+ * a sandbox may end the process. libc makes its canary of them, so a seed does not show them. The
+ * processor's clock tells the calls apart. */
 uint64_t random_seed(void)
 {
     const char *given = (const char *)getauxval(AT_RANDOM);

@@ -21,16 +21,16 @@ static const uintptr_t BASE_ALIGNMENT = (uintptr_t)2 << 20;
 static const uintptr_t LOWEST_BASE = UNDER_SANITIZER ? 0x552000000000 : (uintptr_t)4 << 40;
 static const uintptr_t RANDOM_BYTES = UNDER_SANITIZER ? 1 : (uintptr_t)1 << 40;
 
-/* Something else may have been mapped in the window's way: how often it is passed over, and by
- * how much. */
+/* Something else may have been mapped in the window's way. A call passes over it by DETOUR_BYTES at
+ * a time and makes DETOURS attempts at most. */
 enum { DETOURS = 64 };
 static const size_t DETOUR_BYTES = (size_t)1 << 30;
 
 WRITTEN_AT_START struct window window;
 static struct lock window_lock = LOCK_INITIALIZER(RANK_PAGES);
 
-/* Where the kernel has put this library and its own, which is all that is random about a static
- * program: no system call. */
+/* The addresses at which the kernel has put this library and the vDSO; of a static program only the
+ * latter is random. Takes no system call. */
 static uintptr_t random_bits(void)
 {
     return (uintptr_t)&window + getauxval(AT_SYSINFO_EHDR);

@@ -50,7 +50,7 @@ void *window_take(size_t bytes);
  * address sanitizer does. */
 bool window_is_occupied(void);
 
-/* What was taken, and what was passed over between. */
+/* Bytes from the window's base to the end of what was taken, what was passed over included. */
 static inline size_t window_used_bytes(void)
 {
     return atomic_load_explicit(&window.used_units, memory_order_relaxed) << UNIT_SHIFT;

@@ -11,7 +11,7 @@
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
-/* So many come to a terabyte. What lies beyond is not withheld. */
+/* So many chunks have a terabyte in all. What lies beyond is not withheld. */
 enum { MOST_CHUNKS = 128, SHARE = 8 };
 
 static struct chunk {
@@ -30,8 +30,8 @@ static size_t bytes_of(size_t index)
     return bytes;
 }
 
-/* Entered before anybody can see it. Small pages: so the kernel keeps it apart from other memory
- * beside it. */
+/* Maps memory and enters it in the map before anybody can see it. Huge pages are forbidden, so that
+ * the kernel keeps it apart from other memory beside it. */
 static char *map_entered(size_t bytes, void *value)
 {
     char *start = pages_map(bytes, GRANULE_BYTES);
@@ -82,7 +82,8 @@ static char *take_from(size_t index, char *start)
     return NULL;
 }
 
-/* Where there is no memory for a chunk there may be for one granule. */
+/* Where there is no memory for a chunk, or no chunk is left, a single granule is mapped, which is
+ * not withheld. */
 void *withheld_map(void)
 {
     for (;;) {

@@ -21,7 +21,8 @@
 typedef uint64_t signals;
 static const signals RAISED_BY_WRITE = UINT64_C(1) << (SIGPIPE - 1) | UINT64_C(1) << (SIGXFSZ - 1);
 
-/* Returns those that were blocked before. *pending: of these, those that are pending. */
+/* Blocks the signals that a write raises. Returns the mask from before. *pending: the signals that
+ * were pending then; none if neither of the two was blocked before. */
 static signals block_signals(signals *pending)
 {
     signals before = 0;

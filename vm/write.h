@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * write.h: writes to a file of the program's world, and leaves the program alone.
+ * write.h: writes to a descriptor that the program may share, without a signal to the program.
  *
  * A pipe that nobody reads raises SIGPIPE, and a file that may not grow SIGXFSZ. Either ends the
  * process. A program that does not write there itself has done nothing to deserve it, so neither
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How long to wait for room in a pipe or terminal that does not make its writers wait. Other
- * programs that share it may have set it so. */
+/* How long to wait for room in a pipe or terminal that is in non-blocking mode. Other programs that
+ * share it may have set that mode. */
 enum { WRITE_WAITS_FOR_EVER = -1 }; /* milliseconds otherwise */
 
 /* Writes all of it, by as many calls as that takes. False: not all could be written. Any thread,

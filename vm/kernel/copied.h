@@ -21,9 +21,9 @@
 
 #include "vm/kernel/maps.h"
 
-/* What the parent has read, in order of address; and room for the longest line of smaps. (To map
- * room may fill the very place that a mapping has left: so neither may the child have mapped
- * anything before.) */
+/* What the parent has read, in order of address; and room for the longest line of smaps. The parent
+ * provides the room, and the child maps nothing before the comparison: a new mapping might fill the
+ * very place of one that the child lacks. */
 struct copied_list {
     const struct mapping *mappings;
     size_t count;

@@ -255,8 +255,8 @@ struct dirty_scan dirty_begin(void)
     return scan;
 }
 
-/* One question. Returns how far the kernel has come, having entered what it told; 0: in doubt. A
- * mapping in the range that is not tracked is a failure (SCAN_CHECK_ASYNC); without that flag it
+/* Asks the kernel once, and enters what it tells. Returns how far the kernel has come; 0: in doubt.
+ * A mapping in the range that is not tracked is a failure (SCAN_CHECK_ASYNC); without that flag it
  * would look clean. */
 static uintptr_t scan_some(int page_file, uintptr_t start, uintptr_t end, uint64_t flags)
 {

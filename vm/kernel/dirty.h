@@ -29,8 +29,8 @@
  *     dirty_clean(consumer, old, old_end)               in a stopped world: no news
  *
  * Protecting a page costs a fault at its next write (1 µs). So all of the heap is tracked, but only
- * pages are protected that are not expected to be written: a page that is not protected is dirty
- * at each look, and costs nothing. What dirty_reprotect enters is as much news as what dirty_look
+ * pages that are not expected to be written are protected. A page that is not protected is dirty at
+ * each look, and costs nothing. What dirty_reprotect enters is as much news as what dirty_look
  * does: a consumer reads it before it cleans it. It may clean it unread only where the world is
  * stopped and it has dealt with the page since the last write, as above.
  *
@@ -61,9 +61,9 @@
 enum dirty_provider { DIRTY_NONE, DIRTY_ASYNC };
 enum dirty_consumer { DIRTY_GENERATIONS, DIRTY_CYCLE, DIRTY_CONSUMERS };
 
-/* Who makes the call userfaultfd(flags) under a recorder, since Valgrind answers ENOSYS though the
- * kernel has it, and tells the user so. Returns as the kernel does, or ENOSYS: then the call is
- * made here. Set before dirty_open. */
+/* Makes the call userfaultfd(flags) under a recorder. Valgrind answers ENOSYS to the program's own
+ * call, though the kernel has it, and tells the user so. Returns as a system call does. After
+ * -ENOSYS the call is made here. Set before dirty_open. */
 typedef long userfaultfd_opener(long flags);
 void dirty_open_by(userfaultfd_opener *opener);
 
@@ -71,8 +71,8 @@ void dirty_open_by(userfaultfd_opener *opener);
  * pages of its own. Once, before all else here; takes metadata_lock. */
 enum dirty_provider dirty_open(enum dirty_provider wanted);
 
-/* In the child of a fork whose thread called it between fork and anything else here. The child's
- * pages are all dirty; its ranges are tracked again by the first harvest of each. */
+/* Called in the child of a fork, before any other function here. All pages of the child are dirty.
+ * Its ranges are tracked again by the first harvest of each. Returns the provider. */
 enum dirty_provider dirty_forked(void);
 
 /* For statistics. */
@@ -88,8 +88,8 @@ struct dirty_counts dirty_counts(void);
  * everywhere here. Any thread; takes metadata_lock, so never while threads are stopped. */
 bool dirty_track(uintptr_t start, uintptr_t end);
 
-/* Ends it: writes cost nothing any more, and all pages are dirty. Needed where memory stays mapped;
- * memory that was unmapped or moved is not tracked any more by itself. */
+/* Ends the tracking of a range: writes cost nothing any more, and all pages are dirty. Needed where
+ * memory stays mapped; memory that was unmapped or moved is not tracked any more by itself. */
 void dirty_untrack(uintptr_t start, uintptr_t end);
 
 /* One harvest. dirty_begin() looks at the descriptors once for all of it. There is one harvest at a
@@ -99,8 +99,9 @@ struct dirty_scan {
 };
 struct dirty_scan dirty_begin(void);
 
-/* Enters the pages of a range that are not protected, or no longer. False: in doubt, so all of
- * them. A range whose tracking was lost is tracked again, for the next time. */
+/* Asks the kernel which pages of a range are not protected, or no longer, and enters them in all
+ * bitmaps. False: the answer is in doubt, and all pages of the range were entered. A range whose
+ * tracking was lost is tracked again, for the next time. */
 bool dirty_look(const struct dirty_scan *scan, uintptr_t start, uintptr_t end);
 
 /* Like dirty_look(), but also protects the pages that it enters, in the same step. */
@@ -109,18 +110,18 @@ bool dirty_reprotect(const struct dirty_scan *scan, uintptr_t start, uintptr_t e
 /* Whether a page is dirty, as of the last harvest. */
 bool dirty_page(enum dirty_consumer consumer, uintptr_t address);
 
-/* The first run of dirty pages at run->start or behind it, up to run->end, which is put in their
- * place. False: there is none. */
+/* Finds the first run of dirty pages in [run->start, run->end), and puts its bounds in their place.
+ * False: there is none. */
 struct dirty_run {
     uintptr_t start, end;
 };
 bool dirty_next_run(enum dirty_consumer consumer, struct dirty_run *run);
 
-/* The consumer has dealt with these. */
+/* Clears the consumer's bits of a range that it has dealt with. */
 void dirty_clean(enum dirty_consumer consumer, uintptr_t start, uintptr_t end);
 
-/* These are dirty, to all consumers: for who changes memory in a way that the kernel does not tell,
- * or has not kept what it learned of it. */
+/* Makes a range dirty to all consumers. For a caller that changes memory in a way that the kernel
+ * does not report, or that has not kept what it learned of it. */
 void dirty_set(uintptr_t start, uintptr_t end);
 
 #endif

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Visits the address of each that a ring of the process has whose descriptor is open, through
- * memory of the caller's. False: a ring does not tell. The world is stopped. */
+/* Visits the address of each registered buffer of the process's rings whose descriptors are open.
+ * memory: `bytes` of room for what is read. False: a ring does not tell. The world is stopped. */
 bool io_uring_each_buffer(char *memory, size_t bytes, void (*visit)(uintptr_t address));
 
 #endif

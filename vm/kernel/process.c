@@ -113,7 +113,7 @@ void process_keep_files(void)
         process_file((enum process_file)file);
 }
 
-/* Who has the rights of the superuser may be about to give them up. */
+/* A process with the rights of the superuser may be about to give them up. */
 static void keep_files_of_superuser(void)
 {
     if (SYSCALL_0(SYS_geteuid) == 0)
@@ -168,8 +168,9 @@ bool process_forked(void)
     return true;
 }
 
-/* The table is never copied, not for a moment: a file that the parent closes would stay open here,
- * and whoever waits for its end would wait. So /proc is carried over as the working directory. */
+/* Gets an empty table of descriptors. The parent's is not copied, not for a moment: a file that the
+ * parent closes would stay open here, and a reader that waits for its end would go on waiting. So
+ * the working directory carries /proc over. */
 bool process_enter_copy(void)
 {
     bool has_proc = kept_is_open(&proc) && !syscall_failed(SYSCALL_1(SYS_fchdir, proc.descriptor));

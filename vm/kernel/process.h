@@ -4,11 +4,11 @@
  *
  * Everything is read anew each time, through a descriptor of /proc that was opened before main (a
  * program may change its root, or have a seccomp filter that allows no more opening). Two files
- * stay open once they are, since the kernel refuses them to a process that has changed its user:
- * the superuser's are opened before main and after fork, for a server gives up its rights there.
- * The descriptors are high ones, and are looked at each time: a program that closes every
- * descriptor, and may have opened its own there since, is noticed. A thread with a table of
- * descriptors of its own (unshare, CLONE_FILES) has its own.
+ * stay open once they are, since the kernel refuses them to a process that has changed its user. A
+ * process of the superuser opens them before main and after fork, because a server gives up its
+ * rights later. The descriptors have high numbers and are checked before each use: the program may
+ * have closed every descriptor, and opened its own there since. A thread with a table of
+ * descriptors of its own (unshare, CLONE_FILES) has its own files.
  */
 #ifndef ALLOTROPE_VM_KERNEL_PROCESS_H
 #define ALLOTROPE_VM_KERNEL_PROCESS_H
@@ -30,13 +30,13 @@ bool process_forked(void);
  * anything else here: it gets a table of its own, without what the parent has open, and /proc in
  * it. Files are opened anew, for an inherited one is the parent's memory. False as before. */
 bool process_enter_copy(void);
-/* Whether a child would be of the caller's own namespace of processes. Any other would end with
+/* Whether a child would be of the caller's own namespace of processes. Another namespace ends with
  * the first child that is made in it. */
 bool process_children_stay(void);
 
-/* Whether the process has come with a filter of system calls (seccomp) that may kill it for one
- * that it is not known to need. That of a container, which its first process has too, does not.
- * Asked before anything else: it takes no calls but those that loading the program took. */
+/* Whether the process has begun with a filter of system calls (seccomp) that may kill it for an
+ * unexpected one. A container's filter, which process 1 has too, does not count. Called before
+ * anything else: it makes no calls but those that loading the program made. */
 bool process_is_in_sandbox(void);
 
 /* Opens a file of /proc/thread-self, given relative to it, for reading. Negative: cannot. */
@@ -61,12 +61,12 @@ bool process_thread_blocks(pid_t thread, int signal);
 /* Whether a signal was sent to the thread, which blocks it. False also when it is gone. */
 bool process_thread_holds_back(pid_t thread, int signal);
 
-/* Pages that devices may write, which a fork copies at once (VmPin: RDMA, io_uring's buffers).
- * UINT64_MAX: the kernel does not tell. */
+/* Kilobytes of pages that devices may write, and that a fork therefore copies at once (VmPin: RDMA,
+ * io_uring's buffers). UINT64_MAX: the kernel does not tell. */
 uint64_t process_pinned_kilobytes(void);
 
-/* Calls `each` with the path of what is told of every open descriptor ("fdinfo/3", for
- * process_open_file) that is a link to `target`. False when they cannot be listed, or `each`
+/* For every open descriptor that is a link to `target`, calls `each` with the path of its
+ * description ("fdinfo/3", for process_open_file). False when they cannot be listed, or `each`
  * returned false. */
 bool process_each_descriptor(const char *target, bool (*each)(void *argument, const char *path),
                              void *argument);
@@ -81,7 +81,7 @@ bool process_read_mappings(const struct mapping **mappings, size_t *count);
 /* The mappings that were read last. */
 const struct mapping *process_last_mappings(size_t *count);
 
-/* The first of those mappings that ends above `address`; the last one must. */
+/* The first of those mappings that ends above `address`. There must be one. */
 const struct mapping *process_mapping_at(uintptr_t address);
 
 /* Whether the heap's memory is still there as the heap has made it: readable, and neither a file's,

@@ -20,11 +20,11 @@ bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void
 /* Like resident_each(), but for a shared mapping: visits all pages that the process has there. */
 bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument);
 
-/* At each collection, before. */
+/* Called at each collection, before the two above. False: the kernel does not tell. */
 bool resident_open(void);
 
-/* Bytes of a range in memory that no other process has, too. 0 also where the kernel does not tell.
- */
+/* Bytes of a range that are in memory and shared with no other process. 0 also where the kernel
+ * does not tell. */
 size_t resident_alone(uintptr_t start, uintptr_t end);
 
 /* Whether a range is mapped by huge pages. False also where the kernel does not tell. */
