@@ -51,9 +51,9 @@ enum tuning {
     TUNE_ARENAS,      /* so many arenas at most; 0: the preset's own number */
 };
 
-/* How an allocator is told of C++'s operators and of C23's sized frees, if it wants to know: they
- * must match. Otherwise they are alloc, alloc_aligned and free. What holds of these holds of them.
- * size, alignment: as the program says. A size that it does not say is SIZE_MAX. */
+/* The entries for C++'s operators and C23's sized frees, for an allocator that checks whether they
+ * match. For any other these calls are alloc, alloc_aligned and free. What holds of those holds
+ * here. size, alignment: as the program says. A size that it does not say is SIZE_MAX. */
 struct allocator_operators {
     void *(*create)(size_t size);
     void *(*create_array)(size_t size);
@@ -70,8 +70,8 @@ struct allocator_operators {
     void (*end)(void);
 };
 
-/* is_direct: it hangs on no other leak. In a stopped world, with all signals blocked: takes no lock
- * and allocates nothing. */
+/* Called for each leak, in a stopped world with all signals blocked: it takes no lock and allocates
+ * nothing. is_direct: no other leak leads to the block. */
 typedef void leak_visitor(void *argument, const void *block, bool is_direct);
 
 enum leaks_found {
@@ -107,9 +107,9 @@ struct allocator {
     /* All blocks are aligned to 16 at least; size 0 gives a unique block. NULL means out of memory.
      *
      * alloc gets the program's size as it is: above PTRDIFF_MAX it returns NULL. It is malloc
-     * itself, which is a single jump here. So when it returns NULL it does so by refuse_memory(),
-     * by which the shim sets errno. For the other two the shim has refused sizes above PTRDIFF_MAX
-     * (with alignment added) before, and sets errno after.
+     * itself, which is a single jump here. So it returns NULL by way of refuse_memory(), through
+     * which the shim sets errno. For the other two the shim refuses sizes above PTRDIFF_MAX (with
+     * alignment added) beforehand, and sets errno afterwards.
      * alignment: any power of two, also below 16. */
     void *(*alloc)(size_t size);
     void *(*alloc_zeroed)(size_t size);
@@ -177,20 +177,22 @@ struct allocator {
     /* The kernel is about to hide the process's own /proc from it (prctl with PR_SET_DUMPABLE 0).
      */
     void (*before_hiding)(void);
-    /* Below what is used of a stack there may be data: the program gives a thread memory of its own
-     * for one (pthread_attr_setstack), or a stack without a guard. first_too: also of the first
-     * thread's, which may lie below a handler that runs among its frames (SS_AUTODISARM). */
+    /* Memory below the used part of a stack may hold data from now on: the program gives a thread
+     * memory of its own for a stack (pthread_attr_setstack), or a stack without a guard. first_too:
+     * so may the first thread's, which may lie below a handler that runs among its frames
+     * (SS_AUTODISARM). */
     void (*stacks_are_given)(bool first_too);
-    /* The program is about to make pages, of blocks too, that nobody may touch, or not while its
-     * other threads stand still, though no line of its maps tells (userfaultfd, MADV_GUARD_*). */
+    /* The program is about to make pages that fault when they are touched, or whose access waits
+     * for one of its other threads, though no line of its maps tells (userfaultfd, MADV_GUARD_*).
+     * Pages of blocks may be among them. */
     void (*pages_may_fault)(void);
     /* A child of the process is about to lack these pages, or find them empty (MADV_DONTFORK,
      * MADV_WIPEONFORK). */
     void (*not_copied)(const void *start, size_t bytes);
     /* After not_copied, when MADV_DONTFORK has succeeded. */
     void (*excepted)(const void *start, size_t bytes);
-    /* What is there may be excepted no longer, for it is to be unmapped, mapped over, moved, or
-     * advised otherwise. Called only once `excepted` was. Any thread, signal handlers, a vfork
+    /* The range is about to be unmapped, mapped over, moved, or advised otherwise, so it may be
+     * excepted no longer. Called only once `excepted` was. Any thread, signal handlers, a vfork
      * child. */
     void (*not_excepted)(const void *start, size_t bytes);
     /* [start, start + bytes) becomes executable: it may have been written before. */
@@ -201,9 +203,9 @@ struct allocator {
      * handler, and in a vfork child, where they do nothing. after_exec: the call has returned. */
     void (*before_exec)(void);
     void (*after_exec)(void);
-    /* The program asks for it by mallopt, and it counts from now on, in place of an option of the
-     * same meaning. value: any, which the preset's bounds cut off. What the preset has no such
-     * thing for is left alone. */
+    /* The program sets a parameter by mallopt. The value counts from now on, in place of an option
+     * of the same meaning. value: any; the preset cuts it off at its own bounds. A parameter that
+     * the preset does not have is ignored. */
     void (*tune)(enum tuning parameter, size_t value);
     /* C++'s operators are told apart. */
     const struct allocator_operators *operators;
@@ -216,8 +218,8 @@ struct allocator {
     /* Whether find_leaks will be called. After init. */
     bool (*reports_leaks)(void);
     /* Visits the blocks that the program has not freed and cannot reach. One call at a time, under
-     * a lock of a rank below RANK_COLLECTOR. may_wait: false in a signal handler, for whose thread
-     * others may wait. Called only where reports_leaks() is true. */
+     * a lock of a rank below RANK_COLLECTOR. may_wait: false in a signal handler: other threads may
+     * wait for its thread. Called only where reports_leaks() is true. */
     enum leaks_found (*find_leaks)(leak_visitor *visit, void *argument, bool may_wait);
     /* Like find_leaks(), but the search goes on while the program runs. LEAKS_BEGUN: `visit` is
      * called in a child that has a copy of the memory of now, so it writes to memory that is
@@ -226,8 +228,8 @@ struct allocator {
     /* What has become of it, under the same lock: LEAKS_LATER while it goes on; then LEAKS_FOUND or
      * LEAKS_UNKNOWN, once. Cheap. */
     enum leaks_found (*leaks_begun)(void);
-    /* Where the allocator keeps its own state among the library's data: addresses of blocks there
-     * are no use of them. Called only where reports_leaks() is true. */
+    /* The memory of the allocator's own state among the library's data. An address of a block in it
+     * is no use of the block. Called only where reports_leaks() is true. */
     void (*own_state)(const void **start, size_t *bytes);
     /* A full collection, at the program's request. */
     enum collected (*collect)(void);
@@ -239,12 +241,15 @@ struct allocator {
     uint32_t (*ended_waits)(void);
 };
 
-/* Set by the shim before init: called by an allocator in each thread that comes to hold a cache,
- * so that thread_exit will be called for it. Must not allocate. NULL: nobody calls. */
+/* Set by the shim before init. An allocator calls it in each thread but the first that comes to
+ * hold a cache, so that thread_exit will be called for that thread. It may allocate, for the
+ * thread's specific data: called outside any operation, with the cache in place. NULL: nobody
+ * calls. */
 extern void (*allocator_thread_started)(void);
 
-/* Set by the shim: from now on allocated_by is to be called for each allocation. In init, or with
- * all other threads stopped. False: not yet, ask again. NULL: nobody can tell. */
+/* Set by the shim. The allocator calls it, in init or with all other threads stopped, to have
+ * allocated_by called for each allocation from now on. False: not yet, ask again. NULL: nobody can
+ * tell. */
 extern bool (*allocator_needs_sites)(void);
 
 /* Set by the shim before init: fills `sites` with the return addresses above the frame of these

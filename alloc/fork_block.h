@@ -9,9 +9,9 @@
  *     ^ start  ^ at a multiple of a granule, or of a larger alignment
  *
  * The granule map knows the payload from the beginning, so that any thread may free the block, ask
- * for its size or resize it. Into the list of such blocks and into the account it is entered when
- * the heap thaws. Where there is no memory to note that (vm/deferred.h), there is none for the
- * block. There are few: only what other threads asked their heaps for during forks, and have not
+ * for its size or resize it. The block is entered into the list of such blocks and into the account
+ * when the heap thaws. Without memory to note that call (vm/deferred.h) the allocation fails. There
+ * are few such blocks: only what other threads asked their heaps for during forks, and have not
  * freed yet.
  *
  * What stands here serves every heap that has one lock or arenas. `blocks` has such blocks of its
@@ -36,7 +36,7 @@ struct fork_mapping {
 
 /* NULL record: no memory. The payload reads as zero and is not in the granule map yet. */
 struct fork_mapping fork_mapping_make(size_t alignment, size_t size);
-/* The payload is in the granule map no more. The record goes with it. */
+/* Unmaps payload and record. The payload must have left the granule map. */
 void fork_mapping_drop(const struct fork_mapping *mapping);
 
 /* The blocks of heaps with one lock or arenas. */
@@ -56,7 +56,8 @@ static inline struct fork_block *fork_block_at(const void *address)
 void *fork_block_alloc(size_t alignment, size_t size);
 /* Usable bytes; 0 when the address is not the block's start. */
 size_t fork_block_usable(const struct fork_block *block, const void *address);
-/* Whether the heap is frozen or not. An address that is not the block's start is reported. */
+/* Frees a block, whether the heap is frozen or not. Aborts if the address is not the block's start,
+ * or if the block was freed already. */
 void fork_block_free(struct fork_block *block, const void *address);
 
 /* Under their lock: for walks, and for a collector that holds the lock while the world is stopped.

@@ -11,11 +11,12 @@
 extern uintptr_t own_text_start __attribute__((visibility("hidden")));
 extern uintptr_t own_text_bytes __attribute__((visibility("hidden")));
 
-/* Called once, before the first of the next. */
+/* Finds where our own code lies. Called once, before the first caller_of_frame(). */
 void own_text_find(void);
 
-/* The program's return address, of the function that this stands in. Functions of the shim may
- * stand between, operator new or an observer; they keep frame pointers. */
+/* The return address in the program of the function that this is inlined in. Functions of the shim
+ * may lie between (operator new, an observer). They keep frame pointers, so they are passed
+ * over. */
 static inline __attribute__((always_inline)) const void *caller_of_frame(void)
 {
     const uintptr_t *frame = __builtin_frame_address(0);

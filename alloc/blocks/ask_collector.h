@@ -7,8 +7,9 @@
 
 #include "alloc/blocks/heap.h"
 
-/* Memory for a slab or a large block is needed: REFUSE is out of memory; RETRY: look for free
- * blocks again first. */
+/* Asks before memory is taken for a slab or a large block. GROW: take it. RETRY: look for free
+ * blocks again first. REFUSE: out of memory. The parameters are those of before_growth
+ * (blocks.h). */
 static inline enum growth ask_collector(size_t alignment, size_t bytes, unsigned tries,
                                         bool exhausted)
 {
@@ -24,13 +25,13 @@ static inline bool collect_if_due(void)
     return collector && collector->collect_if_due && collector->collect_if_due();
 }
 
-/* Whether it must see each allocation: all then go the slow way. */
+/* Whether the collector must see each allocation, so that all go the slow way. */
 static inline bool collector_counts(void)
 {
     return blocks_heap.collector && blocks_heap.collector->before_allocation;
 }
 
-/* Whether it asks for the bytes that are taken. */
+/* Whether the collector asks how many bytes are taken (blocks_taken_bytes). */
 static inline bool counts_taken(void)
 {
     return blocks_heap.collector && blocks_heap.collector->collect_if_due;

@@ -90,7 +90,8 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
 /* As blocks_free, but never by the live bit alone: right for an address whose live bit is late. */
 void blocks_free_by_slab(void *block);
 
-/* Blocks of a word of a slab are the program's no more. last: none of the word's is. */
+/* Clears the live bits of blocks of a word of a slab. last: no other block of the word is the
+ * program's, so the live bits of all may be cleared. */
 void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last);
 
 /* See late_live_bits. */
@@ -108,9 +109,9 @@ void blocks_unlock(void);
 /* Visits every slab in use, in no particular order. Needs blocks_lock. */
 void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument);
 
-/* Like blocks_each_slab(), but takes blocks_lock itself. It is called at exit, which a handler may
- * have called that interrupted malloc. False: the lock is not to be had, and nothing was
- * visited. */
+/* Like blocks_each_slab(), but takes blocks_lock itself. For the end of the process, where a signal
+ * handler may have called exit while it interrupted malloc. False: the lock is not to be had, and
+ * nothing was visited. */
 bool blocks_each_slab_at_exit(void (*visit)(void *argument, struct slab *slab), void *argument);
 
 /* Like blocks_each_slab(), but for a visitor that looks at nearly all bits. The records of a large
@@ -118,10 +119,10 @@ bool blocks_each_slab_at_exit(void (*visit)(void *argument, struct slab *slab), 
  * is fetched while the one before is visited. */
 void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), void *argument);
 
-/* A part of such a walk: the next `most` records after those of the parts before. *next is 0 at
- * first. Blocks that were made during a fork are not visited: blocks_each_of_fork. Between two
- * parts slabs may come and go: one that was there at the first is visited, maybe twice. False:
- * there is no more. Needs blocks_lock. */
+/* Visits a part of the slabs in use: those among the next `most` records after the parts before.
+ * *next is 0 at first. Blocks that were made during a fork are not visited: blocks_each_of_fork.
+ * Between two parts slabs may come and go. A slab that was there at the first part is visited,
+ * maybe twice. False: there is no more. Needs blocks_lock. */
 bool blocks_some_slabs(size_t *next, size_t most, void (*visit)(void *argument, struct slab *slab),
                        void *argument);
 
@@ -129,9 +130,10 @@ bool blocks_some_slabs(size_t *next, size_t most, void (*visit)(void *argument, 
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
 void blocks_swept(void);
 
-/* Whether a block may have been freed, other than by a sweep, since blocks_forget_frees, which
- * needs a stopped world. A thread that was stopped while it frees a block has the block in a
- * register, or true is the answer. Counted only with late_live_bits; else always true. */
+/* Whether a block may have been freed, other than by a sweep, since blocks_forget_frees was called.
+ * If a thread is stopped while it frees a block, either the answer is true or the thread has the
+ * block in a register. Without late_live_bits the answer is always true. blocks_forget_frees needs
+ * a stopped world. */
 bool blocks_have_freed(void);
 void blocks_forget_frees(void);
 
@@ -154,8 +156,8 @@ void blocks_each_young(void (*visit)(void *argument, struct slab *slab), void *a
 void blocks_enter_young(struct slab *slab);
 /* False: a thread was stopped before it has pushed a slab, so the young ones are not all listed. */
 bool blocks_young_are_listed(void);
-/* None is young any more: each is visited then, unless `visit` is NULL, which may enter it again.
- */
+/* Empties the list of young slabs, and visits each slab that was on it unless `visit` is NULL. The
+ * visitor may enter the slab again. */
 void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *argument);
 /* At the end of a collection: enters every current slab, and every slab with blocks in a local free
  * list. Threads take blocks of these without entering them. */
@@ -205,10 +207,11 @@ void blocks_retire(const void *block, const char *function);
  * more. A suspect is told, and what is no block is reported. blocks_resize does so itself. */
 void blocks_use_again(const void *block);
 
-/* Before the free of a live block that counts, where the fast path would not look at the bit. */
+/* Clears the retired bit of a live block before a free that counts and takes the fast path, which
+ * does not look at that bit. */
 void blocks_unretire(const void *block);
 
-/* Where the heap keeps its own state: addresses of blocks that are no use of them. */
+/* The memory of the heap's own state. An address of a block in it is no use of the block. */
 void blocks_state(const void **start, size_t *bytes);
 
 /* The slab of any address within a slab's blocks, NULL when it lies in none. */

@@ -11,8 +11,8 @@ enum { TICK_SHIFT = 26, TICKS_TO_FORGET = 1024, FAST = 8, SLOW = 80 };
 /* So much may stay free and take memory however small the heap is: 2 MiB. */
 enum { LEAST = 32 };
 
-/* By how much each granule that was regretted makes the wave larger, and how many times it may be
- * what it is without. */
+/* REGRET_WEIGHT: how many granules wider each regretted granule makes the wave. LARGEST_WAVE: how
+ * many times WAVE_GRANULES the wave may be. */
 enum { REGRET_WEIGHT = 4, LARGEST_WAVE = 4 };
 
 static size_t larger(size_t a, size_t b)

@@ -6,9 +6,9 @@
  * it is taken again. Four counts, all in granules, tell which is likely:
  *
  *     recent      in use not long ago and not now. To keep that much never raises the peak.
- *     churn       given back not long ago. A heap whose use is steady has holes that do not fit;
- *                 it may keep a share of what is in use, but no more than it moves; the larger,
- *                 the more it regrets.
+ *     churn       freed not long ago. A heap whose use is steady has holes that do not fit. It may
+ *                 keep a share of what is in use, but no more than it moves. The more it regrets,
+ *                 the larger is the share.
  *     discarded   contents given to the kernel not long ago, and not missed yet
  *     regret      taken again soon after they were discarded, each counted four times
  *
@@ -56,7 +56,8 @@ void decay_give(struct decay *decay, size_t granules);
 /* The contents of so many have been given back to the kernel. */
 void decay_discard(struct decay *decay, size_t granules);
 
-/* It is so late: nanoseconds of a clock that only goes forward, 0 if there is none. */
+/* Lets the counts decay up to now_ns: nanoseconds of a clock that only goes forward, 0 if there is
+ * none. */
 void decay_until(struct decay *decay, uint64_t now_ns);
 
 /* How many dirty granules may stay while `used` are in use. */

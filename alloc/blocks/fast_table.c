@@ -14,8 +14,9 @@
 /* The shadow has a bit for each unit, which is a byte for 2^7 bytes. */
 enum { LIVE_BITS_SHIFT = 7 };
 
-/* The table of the whole window; how much of it is mapped at once; where it may lie instead, if
- * something else is in its way: below, by multiples of its size. */
+/* TABLE_BYTES: the table of the whole window. STEP_BYTES: how much of it is mapped at once. PLACES:
+ * how many places are tried for the table, each TABLE_BYTES below the one before, in case something
+ * else is in the way. */
 enum {
     TABLE_BYTES = WINDOW_BYTES / GRANULE_BYTES * sizeof(struct bin *),
     STEP_BYTES = GRANULE_BYTES,

@@ -41,8 +41,8 @@ struct fast_table {
 
 extern struct fast_table fast_table __attribute__((visibility("hidden")));
 
-/* The unit that begins at an address; as window_unit says, a number too large for every table if
- * none does, or the address lies outside the window. */
+/* The unit that begins at an address. If none does, or if the address lies outside the window, the
+ * number is too large for every table, as that of window_unit. */
 static inline size_t fast_table_unit(const void *address)
 {
     size_t offset = (uintptr_t)address - fast_table.base;
@@ -106,8 +106,8 @@ void fast_table_cover(const char *base, size_t granules);
  * from any thread, a bin from the slab's owning thread alone: [NULL is always allowed]. */
 void fast_table_set_bin(const struct slab *slab, struct bin *bin);
 
-/* Makes the live bits of memory that becomes a slab clear, and no roots of a collection. With the
- * heap's lock held. */
+/* Clears the live bits of memory that becomes a slab, and has a collection not take them for roots.
+ * With the heap's lock held. */
 void enter_live_bits(char *base, size_t granules);
 
 #endif

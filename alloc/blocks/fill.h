@@ -51,8 +51,8 @@ struct quarantine_written {
 };
 enum { MOST_WRITTEN = 16 };
 
-/* Takes what was found since the last call. Returns how many blocks that were: of more than
- * MOST_WRITTEN the first MOST_WRITTEN are told. */
+/* Takes what was found since the last call. Returns how many blocks that were; `written` gets the
+ * first MOST_WRITTEN of them. */
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN]);
 uint64_t quarantine_written_blocks(void);
 

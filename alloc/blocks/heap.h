@@ -265,9 +265,9 @@
  *     slab's entries in fast_table.bins are NULL. So the owning thread's free of a block that
  *     another thread has freed takes the slow path, and finds the remote bit.
  *     Two such second frees are not detected. (1) The owning thread may overwrite a NULL that comes
- *     at the same time. (2) Of the current slab of a bin it restores the entries without looking at
- *     the remote bits: it takes them when the bin leaves the slab. Until then its own free of such
- *     a block is fast. No correct program depends on either.
+ *     at the same time. (2) For the current slab of a bin the owning thread restores the entries
+ *     without a look at the remote bits: it takes the remote frees when the bin leaves the slab.
+ *     Until then its own free of such a block is fast. No correct program depends on either.
  *
  * [queue is a hint]
  *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
@@ -281,12 +281,12 @@
  *     which such a thread does not go on, clears `queued` of all records, unused ones too.
  *
  * [one operation]
- *     A signal handler must not call malloc or free while they change bins and slabs:
- *     in_slow_path tells, if the handler needs the slow path, too, and the process ends with a
- *     message. Where either is on the fast path, and in a thread's exit, nothing tells. There a
- *     handler's malloc may hand out a block that the thread is about to hand out, too, or to give
- *     to its slab. That is found when the block is freed twice, unless it was handed out again in
- *     between. A block that a handler frees between the two stores of put_local_free is lost.
+ *     A signal handler must not call malloc or free while they change bins and slabs. If the
+ *     handler needs the slow path, too, in_slow_path tells, and the process ends with a message. If
+ *     either is on the fast path, or in a thread's exit, nothing tells. There a handler's malloc
+ *     may hand out a block that the thread is about to hand out, too, or to give to its slab. That
+ *     is found when the block is freed twice, unless it was handed out again in between. A block
+ *     that a handler frees between the two stores of put_local_free is lost.
  *     Nor may a handler leave malloc or free by longjmp or pthread_exit (POSIX forbids it):
  *     in_slow_path would stay set. A thread that ends by a bare system call keeps its slabs.
  *
@@ -368,9 +368,9 @@ struct thread_heap {
     uint64_t round_began_ns;   /* the last; before the first: the first look */
 };
 
-/* The calling thread's. Before its first need it is one that is always empty, after thread_exit
- * `exited_heap`, which is so too; the fast paths need no test for either. Both are constants: only
- * a heap that is `alive` is written to. */
+/* The calling thread's heap. Before the thread's first need it is one that is always empty. After
+ * thread_exit it is `exited_heap`, which is always empty too. So the fast paths need no test for
+ * either. Both are constants: only a heap that is `alive` is written to. */
 extern __thread struct thread_heap *thread_heap
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern const struct thread_heap exited_heap __attribute__((visibility("hidden")));
@@ -387,7 +387,8 @@ static inline bool is_own(const struct bin *bin)
     return (size_t)((const char *)bin - (const char *)thread_heap->bins) < sizeof thread_heap->bins;
 }
 
-/* Whose a slab is. For a thread that is not its owning one it may be another's already. */
+/* The thread heap that owns a slab; NULL: none does. The slab may be another's already when a
+ * thread that does not own it has the answer. */
 static inline struct thread_heap *thread_heap_of(const struct slab *slab)
 {
     return atomic_load_explicit(&slab->thread_heap, memory_order_relaxed);

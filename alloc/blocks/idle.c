@@ -29,9 +29,10 @@
 /* Rounds begin at least so far apart: 2 s. */
 static const uint64_t ROUND_NS = UINT64_C(2000000000);
 
-/* What a step does: so many slabs and bins are looked at, or so many pages given back. The last of
- * either may be beyond. A look costs as much as so many blocks of a local free list. A block whose
- * slab is rebinned counts as a step: the slab may be released, and up to 1 MiB be given back. */
+/* A step is over after LOOKS_A_STEP looks at slabs and bins, or after PAGES_A_STEP pages were given
+ * back; what comes last may go beyond. To flush BLOCKS_A_LOOK blocks of a local free list costs as
+ * much as a look. A block whose slab is rebinned counts as a step: the slab may be released, and up
+ * to 1 MiB be given back. */
 enum { LOOKS_A_STEP = 32, BLOCKS_A_LOOK = 8, PAGES_A_STEP = 256 };
 
 /* A call for one page costs as much as one for so many more. */
@@ -50,8 +51,7 @@ enum { BUSY_CALLS = 63 };
 
 /* Pages. */
 
-/* Whether no page has the block or part of it but for free ones. Behind the last block all is
- * free. */
+/* Whether all blocks from `first` to `last` are free. Behind the slab's last block all is free. */
 static bool blocks_are_free(const struct slab *slab, size_t first, size_t last)
 {
     for (size_t index = first; index <= last && index < slab->capacity;) {
@@ -73,7 +73,8 @@ static bool page_is_free(const struct slab *slab, size_t page)
                            (start + PAGE_BYTES - 1) / slab->block_bytes);
 }
 
-/* Returns its work, in pages. Locked memory stays: the first refusal ends it. */
+/* Gives back the pages of a slab on which all blocks are free. Returns the work that it took, in
+ * pages. The first refusal ends it: the memory is locked. */
 static size_t discard_free_pages(const struct slab *slab)
 {
     size_t pages = slab->granules * GRANULE_BYTES / PAGE_BYTES, work = 0;
@@ -155,7 +156,8 @@ static void leave_class(struct thread_heap *heap)
     heap->flushed = 0;
 }
 
-/* Whether a round is under way from now on. The first comes so long after the first look. */
+/* Begins a round if it is time. A thread's first round comes ROUND_NS after its first look. False:
+ * it is not time. */
 static bool begin_round(struct thread_heap *heap, uint64_t now_ns)
 {
     if (heap->round_began_ns == 0)

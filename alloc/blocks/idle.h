@@ -7,8 +7,8 @@
 
 #include "alloc/blocks/heap.h"
 
-/* Goes on with the round under way, or begins one if it is time. In its slow path, of the thread
- * that has the heap. now_ns: of a clock as struct runs has it. */
+/* Goes on with the round under way, or begins one if it is time. Called by the thread that has the
+ * heap, in its slow path. now_ns: of a clock as struct runs has it. */
 void give_back_idle(struct thread_heap *heap, uint64_t now_ns);
 
 /* Looks at the clock, then does that. In an operation. */

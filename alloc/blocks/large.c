@@ -2,10 +2,11 @@
  *
  * large.c: blocks above 32 KiB, each a slab of one block.
  *
- * To 32 MiB (mallopt can change that) they are runs of the heap's granules, which the next can use
- * without a system call; above, and where a block has outgrown its run, mappings of their own,
- * which are given back at once and grow by moving page tables instead of bytes. Either way only
- * whole pages count as usable, so that the untouched end of the last granule takes no memory.
+ * Up to 32 MiB (mallopt can change that) a block is a run of the heap's granules, which the next
+ * one can use without a system call. A larger block, or one that has outgrown its run, is a mapping
+ * of its own: it is given back at once, and grows by moving page tables instead of bytes. Either
+ * way only whole pages count as usable, so that the untouched end of the last granule takes no
+ * memory.
  *
  * A large block has no live bit and no owning thread: the holder of the heap's lock writes its
  * record. A thread that is stopped while it frees one leaves:
@@ -110,8 +111,8 @@ static const uintptr_t MAPPINGS_BELOW = (uintptr_t)4 << 30, MAPPINGS_SPAN = (uin
 /* A few old mappings may stand in the way when the places begin again from above. */
 enum { PLACES_TRIED = 4 };
 
-/* No mapping lies at a multiple of 4 GiB, nor grows over one in its room (vm/pages.c says why). The
- * largest cannot help it. */
+/* Moves a place for a mapping and its room down, so that neither lies across a multiple of 4 GiB
+ * (vm/pages.c says why). One with 2 GiB of room or more stays where it is. */
 static uintptr_t below_multiple(uintptr_t from, size_t room, size_t alignment)
 {
     const uintptr_t multiples = (uintptr_t)1 << 32;
@@ -179,7 +180,7 @@ static struct slab *take_mapping(size_t alignment, size_t usable)
     return slab;
 }
 
-/* Where no mapping can be had the heap may have room. Who wants zeros (RUN_ZERO) gets dirty memory
+/* If no mapping can be had, the heap may have room. Who wants zeros (RUN_ZERO) gets dirty memory
  * first like everybody: the heap then needs no more, and what is there costs no faults. */
 static struct slab *take_large(size_t alignment, size_t usable, size_t mapping_from,
                                struct stretch *contents)
@@ -206,7 +207,8 @@ static void clear(struct stretch contents, const char *end)
             memset(page, 0, PAGE_BYTES);
 }
 
-/* A granule may have become empty for each that is taken: late_sweep.h. */
+/* Sweeps and rebins a slab for each granule that is about to be taken, if a late sweep has left
+ * some: slabs may have become empty (late_sweep.h). */
 static void visit_for_large(size_t granules)
 {
     enum { MOST_VISITS = 256 };
@@ -267,8 +269,8 @@ void *large_block_alloc_to_grow(size_t size)
     return block;
 }
 
-/* What the kernel refuses to unmap (max_map_count) lies outside the window, where no slab may be:
- * its pages go back, its addresses are lost. */
+/* A mapping that the kernel refuses to unmap (max_map_count) loses its pages, and its addresses are
+ * lost. No slab may be there again: it lies outside the window. */
 static void give_mapping_back(struct slab *slab)
 {
     size_t bytes = slab->granules * GRANULE_BYTES;

@@ -7,14 +7,15 @@
 
 #include "alloc/blocks/heap.h"
 
-/* wish: RUN_ZERO where the program wants zero bytes, which it then gets. */
+/* A block of at least `size` bytes, in an operation. wish: RUN_ZERO makes all of them zero. NULL:
+ * out of memory. */
 void *large_block_alloc(size_t alignment, size_t size, enum run_wish wish);
 /* For a block that has outgrown its place and will again: a mapping, which grows without a copy.
  * NULL also while the heap is frozen. */
 void *large_block_alloc_to_grow(size_t size);
-/* Blocks of so many bytes, at least those above 32 KiB, are mappings from now on. Any thread. */
+/* From now on a block of so many bytes or more is a mapping, if it is above 32 KiB. Any thread. */
 void large_blocks_map_from(size_t bytes);
-/* While the heap is frozen. */
+/* As large_block_alloc, while the heap is frozen. All bytes are zero. */
 void *large_block_alloc_frozen(size_t alignment, size_t size);
 /* The slab's block, which was live when the caller looked. Whether the heap is frozen or not. */
 void large_block_free(struct slab *slab, void *block);

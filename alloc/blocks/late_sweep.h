@@ -17,14 +17,14 @@
  *     any other                     by blocks_sweep_rest, before the next collection. Of another
  *                                   thread's slab the dead become remote frees.
  *
- * A number tells: each late sweep has one, and a slab has that of the one that swept it. So a late
+ * Each late sweep has a number, and a slab has the number of the last one that swept it. So a late
  * sweep begins without a look at the slabs.
  *
  * The child of a fork has marks and numbers, and goes on. It sweeps the slabs of threads that it
  * does not have when it first rebins abandoned slabs.
  *
- * Only where frees are ignored. Nobody has the address of a dead block, so nobody frees it. (Who
- * hides pointers may: sweep_before_free.)
+ * A sweep may be late only where frees are ignored: nobody has the address of a dead block, so
+ * nobody frees it. (A program that hides pointers may: sweep_before_free.)
  *
  * With generations (gc/cycle/generations.h) a sweep also makes the survivors old. A late one does
  * that slab by slab, so for a time some rows of old blocks are those of the last collection:

@@ -9,8 +9,8 @@
 
 #define REMEDY "leaks=keep keeps such blocks, `allotrope verify-gc -- COMMAND` finds them"
 
-/* Which blocks a collection has reclaimed nobody remembers: that would be a bit for each block,
- * which handing it out would have to clear. */
+/* Nobody remembers which blocks a collection has reclaimed: that would take a bit for each block,
+ * which malloc would have to clear. */
 static bool may_be_reclaimed(void)
 {
     const struct blocks_collector *collector = blocks_heap.collector;

@@ -38,7 +38,8 @@ static inline void clear_retired(struct slab *slab, size_t word, uint64_t blocks
  * anything else. */
 void expect_suspect(const char *function, const void *block) __attribute__((noinline, cold));
 
-/* The slab of a block of the program; a stranger is reported, and NULL. */
+/* The slab of a block that the program hands in. An address outside the heap is reported, and NULL
+ * returned. An address in the heap's memory that lies in no slab ends the process. */
 static inline struct slab *slab_of_block(const void *block, const char *function)
 {
     struct owner *owner = granule_map_get(block);

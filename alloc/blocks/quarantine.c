@@ -28,9 +28,10 @@
 #include "vm/pages.h"
 #include "vm/single_threaded.h"
 
-/* A thread counts what it retires by such steps. */
+/* A thread adds what it has retired to the common count in steps of so much. */
 enum { COUNTED_BYTES = 64 << 10 };
-/* So much must have been retired since the last time: for any release by age; for one by a free. */
+/* How much must have been retired since the last ageing. LEAST_AGE_BYTES: for any ageing.
+ * AGE_BYTES: for one that a free begins. */
 enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
 
 bool quarantine_on;
@@ -97,9 +98,9 @@ static inline __attribute__((always_inline)) bool find_programs(struct slab *sla
     return true;
 }
 
-/* [one-retires]. False: it was retired already, perhaps by another thread just now. The locked
- * instruction waits until the fill has left the processor's store buffer: a tenth of perl's time.
- */
+/* [one-retires]. False: it was retired already, perhaps by another thread just now. A process with
+ * one thread does without the locked instruction. That waits until the fill has left the
+ * processor's store buffer: a tenth of perl's time. */
 static inline bool set_retired(struct slab *slab, size_t index)
 {
     return !slab_test_and_set_retired(word_of(slab, index), slab_bit(index), single_threaded());
@@ -308,8 +309,8 @@ bool quarantine_age(void)
     return freed;
 }
 
-/* Else a program that frees much and allocates nothing would have all of it retired at once, and
- * none of it aged, when it needs memory. */
+/* Ages blocks as they are freed. Otherwise a program that frees much and then needs memory would
+ * have all of it retired since the last time, and none of it could be released. */
 static void age_after_free(void)
 {
     if (retired_since() < AGE_BYTES)

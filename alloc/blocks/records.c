@@ -180,8 +180,8 @@ static void each_in_segment(const struct segment *segment, size_t record_bytes,
 }
 
 /* The records are numbered: those of few words before the others, each kind's area before the
- * granules of the heap that became records. What is added pushes the numbers of those behind it up,
- * so `next` may be a record that was visited, and is none that was passed over. */
+ * granules of the heap that became records. A new record pushes up the numbers of those behind it.
+ * So `next` may name a record that was visited already, but none is passed over. */
 struct record_part {
     const struct slab_visit *to;
     size_t next, left, seen;

@@ -13,9 +13,11 @@ bool enter_private_memory(void *start, size_t bytes);
 struct slab *new_slab_record(size_t words);
 void drop_slab_record(struct slab *slab);
 struct thread_heap *new_thread_heap_record(void);
-/* Those without a thread too. In a stopped world the lock is not needed. */
+/* Visits every thread heap, those without a thread too. In a stopped world the lock is not
+ * needed. */
 void each_thread_heap(void (*visit)(void *argument, struct thread_heap *heap), void *argument);
-/* Unused ones too; not those of blocks that were made during a fork. */
+/* Visits every slab's record, unused ones too, but for those of blocks that were made during a
+ * fork. */
 void each_slab_record(void (*visit)(void *argument, struct slab *slab), void *argument);
 
 #endif

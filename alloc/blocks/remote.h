@@ -15,8 +15,8 @@ void offer_to_owner(struct slab *slab);
 /* Puts a slab that is `queued` into its owning thread's queue; into that of abandoned slabs, if it
  * has no such thread or one that exits. */
 void push_to_owner(struct slab *slab);
-/* A thread's queue as the thread starts and as it exits, before it looks at its slabs' remote frees
- * for the last time. With the lock held. */
+/* Opens a thread's queue as the thread starts. Closes it as the thread exits, before the thread
+ * looks at its slabs' remote frees for the last time. With the lock held. */
 void open_remote_queue(struct thread_heap *heap);
 void close_remote_queue(struct thread_heap *heap);
 /* All that is in a queue that is open, linked through next_queued; NULL: nothing. */

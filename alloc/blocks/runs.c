@@ -314,8 +314,9 @@ static void *extend(struct runs *runs, size_t granules, struct stretch *contents
     return start;
 }
 
-/* By free memory without contents, as any that was never handed out, though the first write to it
- * brings all. False: it could not be had. */
+/* Grows the heap by an aligned huge page and what lies before it. This is free memory without
+ * contents, as any that was never handed out, though the first write to the huge page brings all of
+ * it. False: it could not be had. */
 static bool grow_by_huge_page(struct runs *runs)
 {
     struct area *area = &runs->area;
@@ -337,7 +338,8 @@ static bool grow_by_huge_page(struct runs *runs)
     return true;
 }
 
-/* The more is in use, the less a huge page of which little will be used can weigh. */
+/* Whether the heap is to grow by a huge page for a run. In a large heap a huge page that stays
+ * mostly unused weighs little. */
 static bool grows_by_huge_pages(const struct runs *runs, size_t granules, enum run_wish wish)
 {
     return runs->huge_from > 0 && runs->used_granules >= runs->huge_from && wish == RUN_ANY &&
@@ -472,8 +474,8 @@ bool runs_have_surplus(struct runs *runs)
     return runs->dirty_granules > decay_bound(&runs->decay, runs->used_granules);
 }
 
-/* A run that the kernel refuses does not keep the others. Where all memory is locked not many are
- * tried. */
+/* A run whose contents the kernel refuses to take does not keep the others from being tried. Where
+ * all memory is locked not many are tried. */
 size_t runs_give_back_some(struct runs *runs)
 {
     enum { MOST_TRIES = 4 };

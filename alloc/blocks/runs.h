@@ -68,7 +68,7 @@ struct runs {
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
     struct decay decay;
     uint64_t (*now_ns)(void);
-    size_t huge_from;            /* in use from which on the heap grows by huge pages; 0: never */
+    size_t huge_from;            /* used granules from which on it grows by huge pages; 0: never */
     struct run_bins dirty, zero; /* with and without a hull; last, since they fill a page */
 };
 

@@ -192,8 +192,9 @@ static inline bool slab_find(const struct slab *slab, const void *address, size_
     return exact && *index < slab->capacity;
 }
 
-/* Whether the slab is one large block. Asked by threads that do not own it: so not of its state,
- * which its owning thread changes, but of what stays as long as a block in it is live. */
+/* Whether the slab is one large block. Threads that do not own the slab ask, too. So this looks at
+ * what stays as long as a block of the slab is live, not at the state, which the owning thread
+ * changes. */
 static inline bool slab_is_large(const struct slab *slab)
 {
     return slab->capacity == 1;
@@ -236,7 +237,7 @@ static inline bool slab_has_pins(const struct slab *slab)
     return atomic_load_explicit(&slab->has_pins, memory_order_relaxed);
 }
 
-/* Any thread. So whoever finds the pin finds `has_pins`. */
+/* Pins blocks. Any thread. has_pins comes first, so whoever finds a pin finds has_pins. */
 static inline void slab_pin(struct slab *slab, size_t word, uint64_t blocks)
 {
     atomic_store_explicit(&slab->has_pins, true, memory_order_relaxed);
@@ -309,7 +310,8 @@ static inline void slab_clear_retired(struct slab_word *word, uint64_t blocks)
         __atomic_fetch_and(&word->retired, ~blocks, __ATOMIC_RELEASE);
 }
 
-/* Returns those whose bits were set until now: of two that clear them, each has its own. */
+/* Clears the retired bits of blocks. Returns the blocks whose bits this call has cleared: of two
+ * threads that clear the same bits, each gets its own. */
 static inline uint64_t slab_take_retired(struct slab_word *word, uint64_t blocks)
 {
     return blocks & __atomic_fetch_and(&word->retired, ~blocks, __ATOMIC_ACQ_REL);

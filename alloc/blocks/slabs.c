@@ -4,11 +4,11 @@
  *
  * A bin keeps its slabs in two lists: available ones, of which at least one block in eight is free
  * (reuse_threshold), and full ones, of which fewer are. So a thread does not go through a slab for
- * the sake of a few blocks. A free of a block in a slab that is not
- * current decrements the slab's count of frees, and does not look at its lists. At zero the slab is
- * rebinned: a full one when it has reached the threshold, an available one when it is empty. Empty
- * slabs go back to the heap's runs of granules (runs.h), unless their bin has no other slab, full
- * ones not counted.
+ * the sake of a few blocks. A free for which the local free list has no room decrements the count
+ * of frees that the block's slab waits for, and does not look at the lists. At zero the slab is
+ * rebinned, unless it is current: a full one when it has reached the threshold, an available one
+ * when it is empty. Empty slabs go back to the heap's runs of granules (runs.h), unless their bin
+ * has no other slab, full ones not counted.
  *
  * A new slab is gone through from another place than the one before it, and round its end to the
  * front: its *start*, which follows from its granule (start_of). Slabs begin at multiples of 64 KiB
@@ -286,8 +286,8 @@ void rebin_all_after_sweep(struct thread_heap *heap)
         rebin_after_sweep(heap, i);
 }
 
-/* Sweeps and rebins slabs of a list that have not been looked at since a late sweep, up to
- * so many. Returns how many. */
+/* Sweeps and rebins slabs of a list that have not been looked at since a late sweep: at most
+ * `most`, or until the bin has an available one. Returns how many. */
 static unsigned visit_list(struct thread_heap *heap, unsigned class_index, unsigned list,
                            unsigned most, bool until_available)
 {

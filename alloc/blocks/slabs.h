@@ -42,7 +42,8 @@ uint32_t count_free(const struct slab *slab);
 /* For whoever need not know how many: looks at no more words than it takes. */
 enum free_blocks { NONE_FREE, SOME_FREE, ALL_FREE };
 enum free_blocks free_blocks_of(const struct slab *slab);
-/* Whose slab it is; NULL: it is abandoned. With the lock held, unless it stays whose it was. */
+/* Makes a thread heap the owner of a slab, NULL: abandons it; and sets the slab's entries in the
+ * table of bins. With the lock held, unless the slab stays whose it was. */
 void set_thread_heap(struct slab *slab, struct thread_heap *heap);
 /* A slab all of whose blocks are free. NULL: out of memory. With the lock held. */
 struct slab *new_slab(unsigned class_index, struct thread_heap *heap);

@@ -45,10 +45,10 @@
 
 /* malloc. */
 
-/* Slabs of any class that are swept for each new one, as long as a late sweep has left some. So the
- * heap grows by one slab, and what is dead in so many comes free. The same for each slab that is
- * used again: an empty one is in its thread's bin, of no use to any other class, until the thread
- * has looked at it. */
+/* Slabs of any class that are swept for each new one, as long as a late sweep has left some. So
+ * while the heap grows by one slab, the dead blocks of so many come free. Some are swept for each
+ * slab that is used again, too: an empty slab in a thread's bin is of no use to other classes until
+ * the thread has looked at it. */
 enum { VISITS_FOR_NEW_SLAB = 16, VISITS_FOR_REUSED_SLAB = 8 };
 
 static bool adopt(struct thread_heap *heap, unsigned class_index)
@@ -79,8 +79,9 @@ static bool take_new_slab(struct thread_heap *heap, unsigned class_index)
     return slab && make_current(&heap->bins[class_index], slab);
 }
 
-/* A slab that had room is current. Time passes where no run is taken or given back, too: a server
- * that is quiet has slabs with room. Adoption and a new slab look by themselves. */
+/* Called when a slab that had room has become current. Gives back surplus: time passes also where
+ * no run is taken or given back, as in a quiet server whose slabs have room. Adoption and a new
+ * slab look by themselves. Returns true. */
 static bool look_at_surplus(struct thread_heap *heap)
 {
     if (sweep_was_late())
@@ -218,10 +219,10 @@ static void free_own(const struct slab *slab, void *block)
         put_local_free(bin, block);
 }
 
-/* The program's block of another thread's slab. *index: in the slab. Asks the live bit alone, since
- * the owning thread writes to the free bits' cache line. The live bit is enough without a
- * collector: then no live bit is late, and no block is a suspect. False: it is none, or the heap
- * has a collector. */
+/* Whether the block is the program's, and in another thread's slab. *index: in the slab. Asks the
+ * live bit alone, since the owning thread writes to the free bits' cache line. The live bit is
+ * enough without a collector: then no live bit is late, and no block is a suspect. False: it is
+ * not, or the heap has a collector. */
 static bool is_live_of_other_thread(const struct slab *slab, const void *block, size_t *index)
 {
     if (blocks_heap.collector || slab_is_large(slab) || thread_heap_of(slab) == thread_heap)

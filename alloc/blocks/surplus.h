@@ -7,8 +7,9 @@
 
 #include "alloc/blocks/heap.h"
 
-/* Releases the heap's lock after an operation that moved so many granules, then gives back what has
- * become too much by it. SIZE_MAX: all there is. */
+/* Releases the heap's lock after an operation that moved so many granules. Then gives surplus back
+ * to the kernel: as many granules at most, or one step if that is more. SIZE_MAX: all the
+ * surplus. */
 void release_and_give_back(size_t granules);
 
 #endif

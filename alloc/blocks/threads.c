@@ -251,8 +251,9 @@ static void abandon_bin(struct bin *bin)
     start_bin(bin, bin->block_bytes);
 }
 
-/* A slab comes to a bin only as its current one (make_current), a block to a local free list only
- * from a slab of the bin. */
+/* Visits the bins that the thread has used. No other has slabs or local free blocks: a slab comes
+ * to a bin only as its current one (make_current), a block to a local free list only from a slab of
+ * the bin. */
 static void each_used_bin(struct thread_heap *heap, void (*visit)(struct bin *bin))
 {
     for (uint64_t used = heap->used_bins; used; used &= used - 1)
@@ -312,9 +313,9 @@ void blocks_thread_exit(void)
  * loses the blocks that were [on its way], and what lies behind a link that is none, unless a
  * collection finds them. */
 
-/* Whether the block is one of a list of the heap, or [on its way]: the table of bits in slab.h. The
- * program's has its live or its suspect bit. So a link that is none may end the walk, or lead to
- * another free block; it never frees what the program has. */
+/* Whether the block is one of a list of the heap, or [on its way]: the table of bits in slab.h. A
+ * block of the program's has its live or its suspect bit. So a word that is no link may end the
+ * walk, or lead it to another free block. It never frees what the program has. */
 static bool is_free_block_of(const struct thread_heap *heap, size_t class_index, const void *block)
 {
     struct slab *slab = slab_at(block);
@@ -369,8 +370,8 @@ static void forget_thread(void *unused, struct thread_heap *heap)
 
 /* abandon_in_child fills the queues anew: a thread that the child does not have may have set
  * `queued` and not pushed. Unused records are visited, too: such a thread may have set `queued` of
- * one, or it was on a queue ([queue is a hint]). Else nobody would ever queue the slab that is next
- * made of the record. */
+ * one, or it was on a queue ([queue is a hint]). Otherwise nobody would ever queue the slab that
+ * the record next serves. */
 static void forget_other_threads(void)
 {
     blocks_heap.unused_thread_heaps = NULL;

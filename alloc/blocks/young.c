@@ -43,8 +43,8 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 
-/* Or a quarantine, which uses the row for its age bits. Its list of young slabs is made and
- * never read. */
+/* True also with a quarantine, which uses the row for its age bits. Its list of young slabs is made
+ * and never read. */
 static bool has_generations(void)
 {
     return blocks_heap.rows >= SLAB_OLD_ROWS;

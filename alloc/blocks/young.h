@@ -13,8 +13,8 @@
  * thread. Does nothing where there are no generations. */
 void enter_young(struct slab *slab);
 
-/* Every current slab, and the slab of every block in a local free list, that one as often as there
- * are such blocks. The world is stopped. */
+/* Visits every current slab, and the slab of every block in a local free list: once for each such
+ * block. The world is stopped. */
 void each_threads_slab(void (*visit)(struct slab *slab));
 
 /* In the child of a fork: the list is empty, and the next collection a full one. */

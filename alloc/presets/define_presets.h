@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * define_presets.h: what the two allocators of a historic heap have in common with the other
- * heaps' two. A preset's file defines what is its own, and ends with DEFINE_PRESETS.
+ * define_presets.h: what is the same for every historic heap in its two allocators, default and
+ * classic. A heap's file defines what is its own, and ends with DEFINE_PRESETS.
  *
  * Its table of options has the rows of its parts. Ranges and defaults stand where a part is:
  * LAYERED_OPTIONS in layers/layered.h, KNUTH_OPTIONS in policies/knuth.h, and so on.

@@ -51,8 +51,8 @@ struct gnu_default_options {
     struct layered_options layers;
 };
 
-/* A megabyte at the end may stay: returning eight pages would make a loop that allocates and frees
- * more than that one of system calls. */
+/* A megabyte at the end may stay. If eight pages were returned, as published, a loop that allocates
+ * and frees more than that would be a loop of system calls. */
 enum { FINAL_FREE_PAGES = (1 << 20) / GNU_PAGE_BYTES };
 
 static const struct option_description default_options[] = {
