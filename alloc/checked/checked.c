@@ -124,7 +124,8 @@ static void *checked_alloc_aligned(size_t alignment, size_t size)
 
 /* Free. */
 
-/* The slot before has a trailer that is none: what wrote to it came from either side. */
+/* The word at the end of the slot before is no trailer. It was overwritten from either side: from
+ * that slot or from this block. */
 static __attribute__((noinline, cold)) void report_before(const struct freeing *freeing,
                                                           size_t slot_bytes)
 {
@@ -137,9 +138,10 @@ static __attribute__((noinline, cold)) void report_before(const struct freeing *
                   freeing->site);
 }
 
-/* What is not as it should be. A block that another thread has begun to free looks live but for its
- * trailer. A block that was only freed wrongly keeps its trailer; of one that was overwritten it is
- * made anew, for what follows where reports end nothing. */
+/* Reports what end_block has found wrong. A block that another thread has begun to free looks live
+ * but for its trailer. Returns what the trailer of the dead block is to say, for what follows where
+ * reports end nothing. A block that was only freed wrongly keeps its trailer; that of one that was
+ * overwritten is made anew. */
 static __attribute__((noinline, cold)) uint64_t report_at_free(const struct freeing *freeing,
                                                                size_t slot_bytes)
 {
@@ -270,7 +272,7 @@ static bool resize_slot(char *block, const struct slab *slab, size_t size)
     return true;
 }
 
-/* Where there is no memory to move a block that shrinks. */
+/* Shrinks a block where it is, when there is no memory to move it. */
 static void shrink_in_place(char *block, struct slab *slab, size_t size)
 {
     if (slab_is_large(slab))
@@ -279,7 +281,8 @@ static void shrink_in_place(char *block, struct slab *slab, size_t size)
         set_slot_size(block, slab, size);
 }
 
-/* The block of a pointer that was handed to realloc. False: it is none, which was reported. */
+/* Looks at the block of a pointer that was handed to realloc, and reports what is wrong with it.
+ * False: it is no live block. */
 static bool look_for_resize(const struct freeing *freeing, struct slab *slab,
                             struct block_facts *facts)
 {
@@ -513,8 +516,8 @@ struct checked_options {
     uint64_t fill_bytes, reports;
 };
 
-/* Before the heap's first block lies memory of its own, where a write would not be seen. What is
- * taken here stays unused, without access; the heap works without it too. */
+/* Puts a granule without access before the heap's first block: a write before that block would meet
+ * the heap's own memory there, and not be noticed. The heap works without the granule too. */
 static void fence_first_block(void)
 {
     char *fence = area_extend(&blocks_heap.runs.area, GRANULE_BYTES);

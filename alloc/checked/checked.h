@@ -21,10 +21,10 @@
  * at all until some others were freed (guarded.c). Blocks of no bytes are addresses in a range
  * without access (zero_size.c).
  *
- * Who writes what: as in alloc/blocks/heap.h. Of a slot's bytes and trailer: who allocates or frees
- * the block. There is no collector. What a stopped or preempted thread leaves is met by three:
+ * Who writes what: as in alloc/blocks/heap.h. A slot's bytes and trailer are written by who
+ * allocates or frees the block. There is no collector. Three meet what a preempted thread leaves:
  * other threads, which read the trailer of a neighbour's slot; sweep_at_exit; and the child of a
- * fork, which has not that thread. What a free leaves after each step:
+ * fork, which does not have that thread. What a free leaves after each step:
  *
  *     own slab
  *       live bit cleared     neither live nor waiting

@@ -24,7 +24,8 @@ static struct delay *make(void)
     return made;
 }
 
-/* While another thread forks there is none: nobody waits for that. The next free tries again. */
+/* Makes the thread heap's delay. While another thread forks none is made, because nobody waits for
+ * a fork; the next free tries again. */
 void delay_start(void)
 {
     struct delay *made = make();

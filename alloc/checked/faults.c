@@ -27,8 +27,8 @@ static bool is_handler(const struct kernel_action *action)
     return (uintptr_t)action->handler > (uintptr_t)SIG_IGN;
 }
 
-/* What the kernel is to do: of the program's flags only that a handler serves once is seen to
- * here. */
+/* Installs our handler, with the mask and flags of the program's. But SA_RESETHAND, that a handler
+ * serves once, is left to on_fault. */
 static long install(const struct kernel_action *action)
 {
     struct kernel_action ours = {on_fault, SA_SIGINFO | SA_ONSTACK | KERNEL_RESTORER,
@@ -123,8 +123,8 @@ static const char *access_of(const mcontext_t *machine)
     return error & FAULT_IS_FETCH ? "execute" : error & FAULT_IS_WRITE ? "write" : "read";
 }
 
-/* What called the instruction is told last: the walk up the stack may fault in its turn, which the
- * kernel ends the process for. */
+/* The callers are told last: the walk up the stack may fault itself, and the kernel ends the
+ * process for that. */
 static void report(const void *address, const mcontext_t *machine)
 {
     uintptr_t behind = (uintptr_t)machine->gregs[REG_RIP] + 1;
@@ -138,8 +138,9 @@ static void report(const void *address, const mcontext_t *machine)
     report_callers(access, address, &stack);
 }
 
-/* The program has no handler. A fault ignored ends the process as well; a signal that was sent can
- * be ignored, and is sent again to be not. */
+/* For a program without a handler. A fault ends the process even if the program ignores the signal:
+ * the instruction runs again. A signal that was sent is dropped if the program ignores it.
+ * Otherwise it is sent again, now to the default action. */
 static void do_default(int number, siginfo_t *info, bool is_ignored)
 {
     static const struct kernel_action by_default;

@@ -8,10 +8,10 @@
  *                                                mask. Reports an access to the pool; then calls
  *                                                the program's handler with the same arguments
  *
- * Where the program has none, the default comes back and the instruction runs again: the process
- * ends by the very fault, and a core file has its registers. Shared words: the program's action.
- * Writers hold the sequence, odd, with their signals blocked. Readers read again until it has not
- * changed; a handler is never a writer's own.
+ * If the program has no handler, the default action comes back and the instruction runs again: the
+ * process ends by the very fault, and a core file has its registers. The program's action is
+ * shared. A writer makes the sequence odd while it changes the action, with its signals blocked, so
+ * no handler interrupts it. A reader reads again until the sequence is even and has not changed.
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_FAULTS_H
 #define ALLOTROPE_ALLOC_CHECKED_FAULTS_H

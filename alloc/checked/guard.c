@@ -32,8 +32,9 @@
 static uint64_t one_in;
 static _Atomic uint64_t draws; /* the sequence of random numbers; written at start and fork too */
 
-/* The thread's allocations up to its next sample, that one counted; then 0. A thread begins at 0,
- * and so is below it at its first. */
+/* How many allocations there are up to the thread's next sample, the sample counted. The countdown
+ * ends at 0. A new thread begins at 0, so its first allocation counts below 0: that tells that it
+ * has not begun. */
 enum { NOT_BEGUN = 0, ENDED = 0 };
 static __thread int32_t until_sample;
 

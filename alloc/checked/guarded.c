@@ -72,7 +72,7 @@ static size_t size_of(const struct slab *slab)
     return slab->words[0].mark & SIZE_BITS;
 }
 
-/* Where what the program may not touch begins. */
+/* Where the slack behind a block ends: at its guard, or else at the end of the slab's block. */
 static char *end_of(const struct slab *slab, bool guarded)
 {
     return slab->base + slab->block_bytes - (guarded ? PAGE_BYTES : 0);
@@ -103,14 +103,15 @@ void *guarded_enter_found(struct slab *slab, size_t size, unsigned how, const vo
     return slab->base;
 }
 
-/* Whole granules: behind what `blocks` needs for a block of its own may lie more pages. */
+/* All bytes of a slab, in whole granules. Behind those that `blocks` needs for the block may lie
+ * more pages. */
 static size_t bytes_of(const struct slab *slab)
 {
     return slab->granules * GRANULE_BYTES;
 }
 
-/* Guards need a system call each that a process without memory may be refused; the block is one
- * without them, then. */
+/* Guards either end of a block. Each guard needs a system call, which a process without memory may
+ * be refused. False: the block has no guards then. */
 static bool guard_both(const struct slab *slab)
 {
     char *behind = slab->base + slab->block_bytes - PAGE_BYTES;
@@ -219,7 +220,8 @@ void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes)
     }
 }
 
-/* The block of a mapping that is unmapped at once needs no guard. */
+/* Lets a freed block wait without access. A block that has no guards, is too large or cannot be
+ * guarded is filled and given back at once. A mapping needs no guard then: it is unmapped. */
 static void wait_or_give_back(struct slab *slab)
 {
     if (!is_guarded(slab) || slab->block_bytes > WAITING_LARGEST ||

@@ -29,7 +29,7 @@ bool guarded_resize_in_place(struct slab *slab, size_t size);
 /* However small: for where there is no memory to move the block. */
 void guarded_shrink(struct slab *slab, size_t size);
 
-/* Freed blocks that wait go back to the heap. False: there was none. */
+/* Gives the freed blocks that wait back to the heap. False: there was none. */
 bool guarded_drain(void);
 /* How many wait, and their bytes with guards: what another thread gives back meanwhile may be
  * counted. */
@@ -37,7 +37,8 @@ void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes);
 /* From now on no block gets guards: system calls but for memory may end the process. */
 void guarded_enter_sandbox(void);
 
-/* For the sweep: a live block that was written round is reported. */
+/* Reports a live block that was written before its start or behind its end. function: as in
+ * report_misuse(). */
 void guarded_look(struct slab *slab, const char *function);
 
 #endif

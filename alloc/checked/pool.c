@@ -34,7 +34,7 @@ static _Atomic bool is_opened;
 static _Atomic uint32_t live;
 static _Atomic uint64_t frees, sampled, passed_over;
 
-/* A quarter of the slots are always freed ones, so that these wait. */
+/* At most three quarters of the slots are live, so that freed ones wait. */
 void pool_init(size_t count)
 {
     slot_count = count;
@@ -95,7 +95,8 @@ static __attribute__((noinline)) void take_call_stack(struct call_stack *stack)
 
 /* Allocation. */
 
-/* The one that was freed first, those before it that have not been used. */
+/* Takes hold of the slot that was freed first; slots that were never used come before all others.
+ * NULL: there is none, or another thread was faster. */
 static struct slot *hold_eldest(void)
 {
     struct slot *eldest = NULL;
@@ -227,7 +228,7 @@ static size_t distance(const struct slot *slot, const char *address)
                                  : (size_t)(address - (slot->block + slot->bytes)) + 1;
 }
 
-/* The slot of an address, of a guard's that of the nearer block. */
+/* The slot of an address. For an address in a guard, the slot beside it whose block is nearer. */
 static const struct slot *slot_near(const char *address)
 {
     const struct slot *slot = slot_of(address);
@@ -270,8 +271,9 @@ static void report_wrong_free(const void *block, const char *function, const str
                   first_site(stack));
 }
 
-/* A page without memory is guarded in half the time. The sandbox refuses the guard: then the block
- * is overwritten. Its slot is not used again there. */
+/* Takes a freed block's memory and access away. The memory goes first, because a page without
+ * memory is guarded in half the time. The sandbox refuses the guard: then the block is overwritten.
+ * Its slot is not used again there. */
 static void end_block(struct slot *slot)
 {
     if (!pages_are_in_sandbox())

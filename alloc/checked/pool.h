@@ -67,7 +67,8 @@ void pool_look(void);
 /* In the child of a fork: nobody looks at a block any more, so its free does not wait. */
 void pool_fork_child(void);
 
-/* A fault at an address in the pool. access: "read". at: as report_access has it. */
+/* Reports a fault at an address in the pool. access, at, and what is returned: as report_access has
+ * them. */
 bool pool_report_fault(const char *access, const void *address, const void *at);
 
 #endif

@@ -36,7 +36,8 @@ void report_init(bool on_error_report, uint64_t most)
     fork_chain_add(&lock);
 }
 
-/* A handler may have interrupted the reporter, or the reporter have touched what it reports. */
+/* Takes the lock. False: this thread has it, because a handler has interrupted the reporter, or the
+ * reporter has touched what it reports. */
 static bool begin_report(void)
 {
     if (lock_is_own(&lock))

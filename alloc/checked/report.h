@@ -11,9 +11,9 @@
  *       allocated at server+0x1381
  *         from libfoo.so.1+0x77
  *
- * In one write (what an access is called from comes in a second). By system calls: a report needs
- * no heap and no libc, and may be made in a signal handler. What it is built in is not on the
- * stack, since handlers' stacks are small; so there is one at a time, and a misuse by the reporter
+ * A report is one write (the callers of an access come in a second one). It is made by system
+ * calls: it needs no heap and no libc, and may be made in a signal handler. It is not built on the
+ * stack, since handlers' stacks are small. So there is one at a time, and a misuse by the reporter
  * itself is not told. A site is the return address of the call, in its file: what addr2line wants.
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_REPORT_H
@@ -47,8 +47,9 @@ enum report_severity { REPORT_ONLY, REPORT_FATAL };
  * counted. */
 void report_init(bool on_error_report, uint64_t most);
 
-/* Says it, and aborts if the misuse is fatal and the options let it. function: "free"; site: where
- * it was called, or NULL. facts: of the block, or of the nearest one; may be NULL. */
+/* Reports a misuse. Aborts if it is fatal, unless the options have the process go on. function:
+ * "free"; site: where it was called, or NULL. facts: of the block, or of the nearest one; may be
+ * NULL. */
 void report_misuse(enum report_severity severity, const char *function, const void *address,
                    const char *fault, const struct block_facts *facts, const void *site)
     __attribute__((noinline, cold));
@@ -58,7 +59,8 @@ void report_misuse(enum report_severity severity, const char *function, const vo
 bool report_access(const char *access, const void *address, const char *fault,
                    const struct block_facts *facts, const void *at) __attribute__((noinline, cold));
 
-/* What was called from where, up to the access; the first frame is its own. */
+/* Reports the callers of the code that made an access. The stack's first frame is that of the
+ * access, and is left out. */
 void report_callers(const char *access, const void *address, const struct call_stack *stack)
     __attribute__((noinline, cold));
 

@@ -23,7 +23,8 @@ enum { FILL_BYTE = 0xDF, HOW_ALIGNMENT_SHIFT = 2 };
 /* How many bytes of a dead block are filled and looked at, at most; a multiple of 16. */
 extern size_t checked_fill_most __attribute__((visibility("hidden")));
 
-/* Operators are told apart, so that a mismatch is one. */
+/* Whether operators come by entries of their own, so that a mismatch is a real one. False once an
+ * observer stands between. */
 extern bool checked_tells_operators __attribute__((visibility("hidden")));
 
 /* What a free says of the block that it is for. */
@@ -76,7 +77,7 @@ static inline bool fill_is_whole(const char *block, size_t slot_bytes)
     return _mm_movemask_epi8(same) == 0xFFFF;
 }
 
-/* Fills the slack of a block, of which its holder has not all yet. */
+/* Fills the slack of a block, and writes to nothing before it: the program may have the block. */
 static inline void fill_slack(char *end, size_t slack)
 {
     size_t bytes = slack < SLACK_CHECKED ? slack : SLACK_CHECKED;

@@ -30,7 +30,7 @@ void clear_trailers(const struct slab *slab, bool zero)
     clear(trailer_of(slab->base, slab->granules * GRANULE_BYTES));
 }
 
-/* Any other thread's record may be changed, and another's, at any moment: so the table is asked
+/* Another thread's slab may get another shape or owner at any moment, so the table of bins is asked
  * first. A slab of this thread's that is queued is not looked at: [NULL is always allowed]. */
 bool is_whole_before_granule(const char *block)
 {

@@ -7,8 +7,9 @@
 
 #include "alloc/blocks/heap.h"
 
-/* The slab's memory may have been another's: what looks like trailers is none. So is the word at
- * the end, where no slot reaches. With the heap's lock held. */
+/* Clears the words of a new slab where trailers will be, and the word at its end, where no slot may
+ * reach: the memory may have been another slab's, with trailers in it. zero: the memory is zero
+ * already. With the heap's lock held. */
 void clear_trailers(const struct slab *slab, bool zero);
 
 /* As blocks_walk, with the blocks as the program has them. */

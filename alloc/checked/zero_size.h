@@ -20,7 +20,7 @@ enum { ZERO_SIZE_BYTES = 1 << 20 };
 
 extern char *zero_size_range __attribute__((visibility("hidden")));
 
-/* Without memory for the range there is none, and nothing is in it. */
+/* Reserves the range. Where that fails there is no range, and zero_size_holds is always false. */
 void zero_size_init(void);
 
 static inline bool zero_size_holds(const void *address)

@@ -31,11 +31,13 @@ struct lock large_lock = LOCK_INITIALIZER(RANK_LARGE);
 static struct large_block *live, *kept, *parked, *unused_records;
 static uint64_t live_blocks, live_bytes, kept_blocks, kept_bytes; /* kept: whole mappings */
 
-/* At most so many are kept, and so many bytes: a share of what is in use, at least the other. */
+/* At most KEPT_BLOCKS freed blocks are kept, and at most kept_least bytes or 1/KEPT_SHARE of what
+ * is in use, whichever is more. */
 enum { KEPT_BLOCKS = 16, KEPT_SHARE = 4 };
 static size_t kept_least = (size_t)2 << 20; /* large_keep changes it */
 
-/* Above this, fresh pages for calloc, which the program may never touch, rather than cleared. */
+/* Above this calloc gets fresh pages, and no kept block that is cleared: the program may never
+ * touch them. */
 static const size_t CLEARED_MOST = (size_t)1 << 20;
 
 static void push(struct large_block **list, struct large_block *block)
@@ -318,8 +320,8 @@ static void set_usable(struct large_block *block, size_t usable)
     account_mapped(change);
 }
 
-/* A block that grows asks the kernel for what is kept already, and could not use it: as much of
- * that goes. */
+/* A block that grows cannot use what is kept, and asks the kernel for more. So as many kept bytes
+ * go back. */
 static void trim_for_growth(size_t bytes)
 {
     lock_acquire(&large_lock);

@@ -81,7 +81,8 @@ static struct arena *add_arena(void)
     return arena;
 }
 
-/* The arena with the fewest threads; a new one while none is without. */
+/* The arena with the fewest threads. While every arena has a thread, a new one is made, up to the
+ * limit. */
 static struct arena *choose_arena(void)
 {
     struct arena *best = layers.arenas[0];
@@ -155,7 +156,8 @@ static struct thread_cache *new_cache(void)
     return cache;
 }
 
-/* With what it holds. */
+/* Takes over a cache of a thread that the child of a fork does not have, with the blocks in it.
+ * NULL: there is none. */
 static struct thread_cache *adopt_orphan(void)
 {
     struct thread_cache *cache = layers.orphans > 0 ? layers.caches : NULL;
@@ -201,7 +203,7 @@ static bool thread_has_cache(void)
     return thread_cache->arena != NULL;
 }
 
-/* Before an operation, since the program's thread-specific data may be allocated then. */
+/* Called before an operation, since allocator_thread_started may allocate. */
 static inline void ensure_cache(void)
 {
     if (!thread_has_cache())
@@ -248,8 +250,8 @@ static void set_live(const void *block, unsigned bin)
     *shadow_of(block) = shadow_live(bin, window_unit(block), layers.policy->shadow_shift);
 }
 
-/* The last bin whose requests a block with so many usable bytes serves. Beyond the last, what
- * exceeds it by a bin's width would be wasted on its requests. */
+/* The last bin whose requests a block with so many usable bytes serves; UNBINNED: none. A block
+ * that exceeds the last bin by that bin's width has none either: too much of it would be wasted. */
 static unsigned bin_that_takes(size_t usable)
 {
     const struct layered_policy *policy = layers.policy;
@@ -355,7 +357,7 @@ static bool stock(struct thread_cache *cache, struct arena *arena, void *block)
     return has_room;
 }
 
-/* What a thread had that the child of a fork does not have. */
+/* A chain of a bin, from the cache of a thread that the child of a fork does not have. */
 static struct chain take_from_orphans(unsigned bin_index)
 {
     struct chain chain = {0};
@@ -370,7 +372,8 @@ static struct chain take_from_orphans(unsigned bin_index)
     return chain;
 }
 
-/* A list that was set aside, by this thread or another. */
+/* Fills an empty bin with a list that this thread or another has set aside. False: there is
+ * none. */
 static bool take_list(struct cache_bin *bin, unsigned bin_index)
 {
     struct chain chain = cache_bin_take_reserve(bin);
@@ -396,8 +399,8 @@ static void empty_cache(struct thread_cache *cache);
 static void empty_depot(void);
 
 /* When the kernel gives no more memory, other arenas may still have free blocks, and the caches may
- * have what merges to a larger one. The kernel is then asked last: to ask costs dozens of system
- * calls, and that it refused is likely to be so still. */
+ * have what merges to a larger one. As long as it is known to refuse, the kernel is asked last: to
+ * ask costs dozens of system calls, and it is likely to refuse again. */
 static void *alloc_from_any(struct arena *first, size_t alignment, size_t size)
 {
     void *block = NULL;
@@ -415,7 +418,8 @@ static void *alloc_from_any(struct arena *first, size_t alignment, size_t size)
     return block;
 }
 
-/* Where no mapping can be had the arenas may have room, if they have so much. */
+/* If no mapping can be had an arena may have room, unless more is asked for than all that is
+ * mapped. */
 static void *alloc_large(size_t alignment, size_t size, bool zeroed)
 {
     void *block = large_alloc(alignment, size, zeroed);
@@ -618,8 +622,9 @@ static void free_large_deferred(const uintptr_t *words)
     large_free(block, block->payload);
 }
 
-/* While the heap is frozen the block leaves the map at once, as by large_free, so that a second
- * free is one of a stranger: deferred as well, it would take the block out of its list twice. */
+/* While the heap is frozen the block leaves the granule map at once, as by large_free. So a second
+ * free finds no block. If that were deferred as well, it would take the block out of its list
+ * twice. */
 static void free_large(struct large_block *large, void *block)
 {
     large_check_start(large, "free", block);
@@ -806,9 +811,9 @@ void layered_thread_exit(void)
 
 /* The caches of the threads that the child does not have are orphans: a thread of the child adopts
  * one with all that it holds, or takes a list out of it. Between any two instructions of the common
- * path a bin's list is whole; its counters may be off (cache_bin_recount). What is not common path
- * is inside an operation, and none was under way. Lost is the block that a thread had just taken
- * out of its list, or not yet put in. */
+ * path a bin's list is whole; its counters may be off (cache_bin_recount). All else is inside an
+ * operation, and none was under way. The child loses the block that a thread had just taken out of
+ * its list, or not yet put in. */
 void layered_fork_child(void)
 {
     for (unsigned i = layers.arena_count; i-- > 0;)
@@ -919,8 +924,8 @@ struct visit {
     void *argument;
 };
 
-/* Where in a block that is live to its heap the program's begins: further in, if it is
- * over-aligned. NULL: nowhere, it is in a thread's cache. */
+/* Where the program's block begins in a block that the policy heap holds for live: further in, if
+ * it is over-aligned. NULL: the block is in a thread's cache or in the depot. */
 static char *live_payload(const struct block_info *info)
 {
     char *payload = info->payload;

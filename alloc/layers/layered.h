@@ -12,9 +12,9 @@
  *
  * The common path is here, inline; a preset's file instantiates it with a constant
  * layered_policy, which the compiler folds into it, so that composing costs no call. The rest is
- * in layered.c and the same for all. What a pointer is stands in its shadow byte (shadow_byte.h):
- * one that is freed twice, was never handed out or points into a block is found at once, before
- * the policy is asked or the block touched.
+ * in layered.c and the same for all. The shadow byte of a pointer tells what it is (shadow_byte.h).
+ * A pointer that is freed twice, was never handed out or points into a block is found out at once,
+ * before the policy is asked or the block touched.
  */
 #ifndef ALLOTROPE_ALLOC_LAYERS_LAYERED_H
 #define ALLOTROPE_ALLOC_LAYERS_LAYERED_H

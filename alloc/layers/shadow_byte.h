@@ -3,10 +3,11 @@
  * shadow_byte.h: what the layers know of a block, in one byte of the window's shadow (shadow
  * memory, as sanitizers have it).
  *
- * There is a byte for every 16 bytes of heap (32 for heaps whose blocks are never closer), the
- * one in which a block's payload starts being the block's. Zero everywhere else, so an interior
- * pointer is told from a block, and a freed block from a live one, without touching either. A
- * byte, not a bit: threads change neighbouring ones at once, and a byte needs no atomic update.
+ * There is a byte for every 16 bytes of heap (32 for heaps whose blocks are never closer). A
+ * block's byte is the one for the place where its payload starts; all others are zero. So an
+ * interior pointer is told from a block, and a freed block from a live one, without touching
+ * either. It is a byte and not a bit: threads change neighbouring ones at once, and a byte needs no
+ * atomic update.
  *
  *   | live: 1 | odd: 1 | bin: 6 |     odd: starts in the second half of its 32 bytes
  *

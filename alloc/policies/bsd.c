@@ -118,7 +118,7 @@ static void *bsd_alloc_aligned(void *state, size_t alignment, size_t size)
     return aligned;
 }
 
-/* Finds what stands before a payload, behind a back header if there is one. */
+/* What locate() finds before a payload; by way of a back header, if there is one. */
 struct located {
     uint64_t *header; /* of the block itself; NULL: not a block */
     unsigned size_class;

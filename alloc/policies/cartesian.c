@@ -61,8 +61,9 @@
 
 enum { ARRAY_NODES = 512 };
 
-/* Memory for nodes that was refused is not asked for again before so many requests, and as many
- * more as blocks wait, so that they are gone through at a constant cost for each request. */
+/* After memory for nodes was refused it is asked for again only after so many requests, and one
+ * more for each block that waits. So to go through these blocks has a constant cost for each
+ * request. */
 enum { PATIENCE = 256 };
 
 struct cartesian_node {
@@ -359,7 +360,7 @@ static __attribute__((noinline)) void release_nodeless(struct cartesian_heap *he
     heap->patience = heap->nodeless ? heap->patience + PATIENCE : 0;
 }
 
-/* What stands before a payload; not intact where no block can be. */
+/* The tag before a payload, without its magic. It is not intact where no block can be. */
 static uint64_t head_of(const struct cartesian_heap *heap, const void *payload)
 {
     if ((uintptr_t)payload % heap->alignment != 0 || begins_segment(heap->pages, payload))

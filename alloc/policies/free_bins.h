@@ -8,11 +8,11 @@
  *   0 1 2 ... 63 | 64-71 72-79 ... 120-127 | 128-143 ... | ... | 15 * 2^26 and more
  *
  * A bin's first size is exact, so every block in a bin that starts at or above a request serves it.
- * The last bin has no end: what falls into it no larger bin serves.
- * Only the one bin that the request itself falls into can hold both sizes that do and sizes that do
- * not; a heap looks at BINNED_SEARCH_LIMIT blocks of it at most and then goes on to the next bin
- * that is not empty, which a bitmap tells. So a search has a constant bound. How the blocks of a
- * bin hang together is the heap's matter.
+ * The last bin has no end: no larger bin serves a request that falls into it.
+ * Only the bin that the request itself falls into can hold both sizes that serve it and sizes that
+ * do not. A heap looks at BINNED_SEARCH_LIMIT blocks of that bin at most. Then it goes on to the
+ * next bin that is not empty, which a bitmap tells. So a search has a constant bound. How the
+ * blocks of a bin hang together is the heap's matter.
  *
  * Source: D. Lea, "A memory allocator", 1996 (bins of exact and of logarithmic width, bitmap);
  * Masmano et al., "TLSF", ECRTS 2004 (the bound).

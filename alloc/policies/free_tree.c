@@ -5,7 +5,7 @@
  * Addresses increase from left to right as in a search tree, and no node is ranked below its child
  * as in a heap. Allocating descends from the root to the shorter child for as long as one is large
  * enough. As published, a node's rank is its block's size, and the tree is a chain where many
- * blocks have one size, or where sizes increase with the address. Here it is
+ * blocks have one size, or where sizes increase with the address. Here the rank is
  *
  *   | bin of the size (free_bins.h) | hash of the address |
  *

@@ -132,7 +132,7 @@ static size_t free_block_bytes(const struct knuth_free_block *block)
     return tag_size(opened);
 }
 
-/* What stands before a payload; not intact where no block can be. */
+/* The tag before a payload, without its magic. It is not intact where no block can be. */
 static uint64_t head_of(const struct knuth_heap *heap, const void *payload)
 {
     if ((uintptr_t)payload % heap->alignment != 0 || begins_segment(heap->pages, payload))

@@ -13,8 +13,8 @@
  *
  * Free blocks hang in bins by size (free_bins.h), the one that was put in last at the front. A
  * request looks in its own bin, then in the next larger one that is not empty, and at 64 blocks at
- * most. Where the heap has a tree (free_tree.c), that has the blocks from 16 KiB on, of which there
- * are few: a thread's cache holds no such. The wilderness, the free block that ends where
+ * most. Where the heap has a tree (free_tree.c), the tree holds the blocks from 16 KiB on. There
+ * are few of these: a thread's cache holds none. The wilderness, the free block that ends where
  * the memory ends, hangs nowhere. It is taken when nothing else serves, and memory grows by what it
  * lacks.
  *
@@ -22,10 +22,11 @@
  * is written past the end of a block is found when that block or the next one comes back.
  *
  * Invariants
- *   merged       Of two neighbours one is live.
+ *   merged       Of two neighbours at least one is live.
  *   after-free   A live block's tag, or a fencepost, says that the block below is free exactly when
- *                it is. So it changes when the block below does, while the block's holder may read
- *                it (tagged_usable_size): it is read and written as a whole.
+ *                it is. So the tag changes when the block below does. The live block's holder may
+ *                read it meanwhile, without a lock (tagged_usable_size), so it is read and written
+ *                as a whole.
  *
  * Source: D. E. Knuth, TAOCP vol. 1, 2.5; D. Lea, "A memory allocator", 1996 (one tag, the bit for
  * the block below, the wilderness, bins).
@@ -111,7 +112,7 @@ static char *block_of(const void *payload)
     return (char *)(uintptr_t)payload - TAG_BYTES;
 }
 
-/* What stands before a payload; not intact where no block can be. */
+/* The tag before a payload, without its seal. It is not intact where no block can be. */
 static uint64_t head_of(const struct tagged_heap *heap, const void *payload)
 {
     if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
@@ -223,8 +224,8 @@ static void take_down(struct tagged_heap *heap, char *block, size_t bytes)
 
 /* Freeing. */
 
-/* A free block becomes one with what adjoins it and hangs nowhere, and stays in its place in the
- * tree if it has one there. */
+/* Replaces the free block `old` by a larger one of which it is a part. The rest of that hangs
+ * nowhere. A block of the tree is widened there, unless the larger one is the wilderness. */
 static void widen(struct tagged_heap *heap, char *old, size_t old_bytes, char *block, size_t bytes)
 {
     bool stays = is_in_tree(heap, old_bytes) && !is_wilderness(heap, old, old_bytes) &&
