@@ -330,8 +330,9 @@ static bool mark_again(void)
     return state.verifying;
 }
 
-/* A program that forgets more blocks than it frees leaves them to the collector. That a forgotten
- * block is found again proves nothing then, and there are too many to keep for a second look. */
+/* A program that forgets more blocks than it frees relies on the collector. Its dead blocks are
+ * reclaimed at once: they are too many to keep until a second collection has found them dead, and a
+ * word that points to one of them later would prove nothing. */
 static enum sweep_leaks leaks_now(void)
 {
     enum sweep_leaks leaks = atomic_load(&state.leaks);
@@ -341,7 +342,8 @@ static enum sweep_leaks leaks_now(void)
     return state.marked.suspect ? SWEEP_KEEP : forgets ? SWEEP_RECLAIM : SWEEP_SUSPECT;
 }
 
-/* What is live now was marked, or taken since the cycle began. */
+/* Until the slabs are swept, old_bytes is an estimate: what was marked, and all that was taken
+ * since the cycle began. */
 static void leave_sweep(enum sweep_leaks leaks)
 {
     state.is_unswept = true;
@@ -353,8 +355,9 @@ static void leave_sweep(enum sweep_leaks leaks)
         generations_protect(true, true);
 }
 
-/* Where frees count the sweep is never late: a dead block whose pointer was hidden might be freed
- * before. Nor is it below a limit, where slabs that are empty must be seen to be so. */
+/* The sweep is not left for later where frees count: the program may have hidden its pointer to a
+ * dead block, and might free the block before the sweep does. Nor is it with a limit: the heap must
+ * then know at once which slabs are empty. */
 static bool leaves_sweep(enum sweep_leaks leaks)
 {
     return state.part == LAST_STOP && state.retires && !pace_has_limit() &&
@@ -587,8 +590,8 @@ static bool wants_cycle(enum collect_cause cause)
            (cause == CAUSE_FULL && pace_wants_cycle());
 }
 
-/* One that has failed gives the cycle up. wait: for its end, but not for ever: the child may have
- * been stopped. */
+/* Looks whether the snapshot is done. If it has failed, the cycle is given up. wait: waits for its
+ * end, at most some 10 s, since somebody may have stopped the child; then the cycle is given up. */
 static void await_copy(bool wait)
 {
     enum { NAP_NS = 200000, PATIENCE_NAPS = 50000 };
@@ -604,7 +607,8 @@ static void await_copy(bool wait)
         give_up_cycle();
 }
 
-/* Some of the marks of a snapshot that is done; all of them. */
+/* Takes over marks of the snapshot if it is done. all: waits for the snapshot and takes over all of
+ * its marks; else some. */
 static void take_copy(bool all)
 {
     if (!concurrent_takes_copy())
@@ -625,7 +629,8 @@ static bool may_prepare_in_slices(enum collect_cause cause)
     return cause == CAUSE_FULL || (cause == CAUSE_EVERY && is_odd);
 }
 
-/* A program that asks for a collection does not get one that began before. */
+/* Chooses what this collection does. A collection that the program asks for must begin now, so a
+ * cycle under way is given up then. */
 static enum part next_part(enum collect_cause cause)
 {
     bool goes_on = cause == CAUSE_FULL || cause == CAUSE_EVERY || cause == CAUSE_CYCLE;
@@ -643,14 +648,14 @@ static enum part next_part(enum collect_cause cause)
     return prepares && may_prepare_in_slices(cause) ? NO_STOP : FIRST_STOP;
 }
 
-/* By which a cycle's slices are paced. Before the first marking nobody knows what lives: all that
- * is used, then. */
+/* The live bytes by which a cycle's slices are paced. Before the first marking they are not known,
+ * and all used bytes stand for them. */
 static size_t expected_live(void)
 {
     return state.old_bytes > 0 ? state.old_bytes : blocks_used_bytes();
 }
 
-/* It may have cleared marks. */
+/* The stop may have cleared marks before it failed, so the next collection must be a full one. */
 static void fail_first_stop(void)
 {
     give_up_cycle();
@@ -763,7 +768,8 @@ static enum leaks_found why_unknown(void)
     return collection_is_put_off(&state.driver) ? LEAKS_LATER : LEAKS_UNKNOWN;
 }
 
-/* Who must not wait has all signals blocked: the holder of the lock might wait for its stop. */
+/* Without may_wait the caller is in a signal handler, with all signals blocked. The holder of the
+ * lock may be waiting for this very thread to stop, so the caller must not wait for the lock. */
 static bool lock_for_leaks(bool may_wait)
 {
     if (may_wait)

@@ -72,8 +72,9 @@ void collect_keep_leaks(void);
  * nothing was reclaimed. No lock of the heap is held. requested: bytes that did not fit. */
 bool collect(enum collect_cause cause, size_t requested);
 
-/* A full collection that visits what is dead before it reclaims anything; one call at a time.
- * may_wait: for the collection of another thread; see struct allocator. */
+/* A full collection that visits the leaks before it reclaims anything. One call at a time.
+ * may_wait: whether the call may wait for another thread's collection. See find_leaks in struct
+ * allocator. */
 enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait);
 
 /* Like collect_find_leaks(), but in a snapshot, while the program runs. LEAKS_BEGUN: `visit` is
@@ -122,9 +123,9 @@ const struct collect_statistics *collect_statistics(void);
 /* Set before collect_init: called after a collection that found a pointer to a suspect. */
 extern void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 
-/* Set before collect_init: called in a stopped world when a known hider was found. All blocks have
- * been pinned; from now on blocks are to be pinned by the return address of their allocation.
- * False: not yet. */
+/* Set before collect_init. Called in a stopped world when a known hider was found and all live
+ * blocks have been pinned. From then on new blocks are to be pinned by the return address of their
+ * allocation. False: this cannot begin yet; the next collection asks again. */
 extern bool (*collect_found_hider)(void);
 
 void collect_fork_child(void);

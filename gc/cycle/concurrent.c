@@ -20,7 +20,8 @@
 
 enum { ROUNDS = 2, CHUNK_PAGES = 32 };
 
-/* In bytes. A slice is due when so many were taken, at least; it does no more work than the second.
+/* SLICE_TAKEN: bytes that threads must take before a slice is due, at least. SLICE_MOST: the most
+ * work of a slice, roughly in bytes.
  */
 enum { SLICE_TAKEN = 64 << 10, SLICE_MOST = 512 << 10 };
 /* Work for a byte of live blocks: the smallest blocks are more work than they have bytes. */
@@ -374,8 +375,8 @@ static void work_on_phase(size_t work, bool may_read)
         set_phase(PREPARED);
 }
 
-/* Where a touch of the program's pages may wait for the program, their blocks are left to the
- * stopped world. */
+/* may_read is false where a touched page may wait for the program to fill it. The blocks in such
+ * pages are then left to the last stop. */
 void concurrent_slice(size_t work)
 {
     uint64_t begun_ns = monotonic_ns();

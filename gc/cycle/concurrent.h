@@ -14,21 +14,20 @@
  *     stop         end        the roots again; what is marked on pages that are dirty
  *                             now is followed again; then as in any full collection
  *
- * A slice holds the collector's lock and the heap's, so no slab comes, goes or changes its shape in
- * it, no block is unmapped by the heap, and no other slice or collection runs. Between two slices
- * slabs may do so, and blocks may be unmapped. All signals are blocked in a slice, for a handler
- * might fork.
+ * A slice holds the collector's lock and the heap's lock. So during a slice no slab comes, goes or
+ * changes its shape, the heap unmaps no block, and no other slice or collection runs. All of that
+ * may happen between two slices. A slice blocks all signals, because a handler might fork.
  *
  * Why nothing is lost: at the last stop every marked block was followed after its pages were
  * cleaned for the last time, or lies on a page that is dirty, and is followed again. So what a
  * marked block points to is marked, and the roots are read in the stopped world.
  *
- * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), but for the
- * first, which takes a second thread at the right moment: the model has it
- * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER), and some of the others.
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), except the
+ * first: a test would need a second thread at the right moment. The model
+ * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER) checks the first, and some of the others.
  *
- * A cycle may also mark in a child with a copy of the memory: forked.h. Of what follows it has only
- * [born marked], [given up is full] and [pins are roots].
+ * A cycle may also mark in a child with a copy of the memory: forked.h. Of the invariants below,
+ * only [born marked], [given up is full] and [pins are roots] apply to such a cycle.
  *
  *   [protect before marks]
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
@@ -59,11 +58,11 @@
  * A minor collection has no use for the marks of a cycle that has not ended. So there is none
  * during a cycle.
  *
- * Who writes: the holder of the collector's lock and the heap's. The phase, and what was taken at
- * the last slice, are atomic: any thread reads them to see whether a slice is due, and may be late.
- * The room and where it began, which are not atomic, any thread reads, too, to see whether the
- * cycle is to stop. It may stop early or late then.
- * A fork comes between two slices, never in one: it takes both locks.
+ * Who writes: the holder of the collector's lock and the heap's lock. The phase and the bytes taken
+ * at the last slice are atomic: any thread reads them to see whether a slice is due, and may see an
+ * old value. Any thread also reads the room and its beginning, which are not atomic, to see whether
+ * the cycle is to stop. So the cycle may stop early or late. A fork comes between two slices, never
+ * in one: it takes both locks.
  */
 #ifndef ALLOTROPE_GC_CYCLE_CONCURRENT_H
 #define ALLOTROPE_GC_CYCLE_CONCURRENT_H
@@ -79,8 +78,9 @@ struct concurrent_statistics {
     uint64_t last_pages, rescanned_bytes; /* dirty at the last stop; of marked blocks there */
 };
 
-/* Once, after generations_init. Where it cannot be there are no cycles. forks: those that mark in a
- * snapshot need no dirty bits, and so no generations. */
+/* Once, after generations_init. Cycles that mark in slices need generations, for their dirty bits.
+ * Without generations there are none. forks: there may be cycles that mark in a snapshot, which
+ * need no dirty bits. */
 void concurrent_init(bool forks);
 bool concurrent_is_on(void);
 /* Whether there may be cycles that mark in slices. */
@@ -89,10 +89,10 @@ bool concurrent_has_slices(void);
 /* Whether a cycle is under way. Any thread. */
 bool concurrent_runs(void);
 
-/* Before the first stop: slices protect pages from here on; or all at once. `room`: bytes that the
- * program may take meanwhile; `live`: bytes that are to be marked. */
+/* Before the first stop: from here on slices protect pages. (concurrent_protect does it all at
+ * once.) room: bytes that the program may take meanwhile. live: bytes that are to be marked. */
 void concurrent_begin_protecting(size_t room, size_t live);
-/* Or prepare a snapshot (forked_begin). */
+/* Before the first stop: from here on slices prepare a snapshot (forked_begin). room: as above. */
 void concurrent_begin_gathering(size_t room);
 bool concurrent_gathers(void);
 void concurrent_protect(void);
@@ -100,23 +100,26 @@ void concurrent_protect(void);
 void concurrent_begin(size_t room, size_t live);
 /* Like concurrent_begin(), but for a cycle that marks in a snapshot. */
 void concurrent_begin_copied(size_t room, size_t live);
-/* Whether a snapshot marks, or its marks are taken over; whether so much was taken meanwhile that
- * it is to be waited for. */
+/* The first: whether a snapshot is marking, or its marks are being taken over. The second: whether
+ * the program has taken twice the room, so that the cycle must not go on beside it any longer. */
 bool concurrent_awaits_copy(void);
 bool concurrent_is_overdue(void);
-/* It is done: its marks are taken over from here on. */
+/* The snapshot is done: from here on slices take over its marks. */
 void concurrent_take_copy(void);
 bool concurrent_takes_copy(void);
-/* Its marks are taken over. cpu_ns: of the child. Slices protect pages from here on. */
+/* All marks of the snapshot are taken over. cpu_ns: the child's processor time. With generations
+ * slices protect pages from here on. */
 void concurrent_copy_taken(uint64_t cpu_ns);
-/* Whether that was. */
+/* Whether the cycle under way has had its first stop, so that it may have marks. */
 bool concurrent_has_marks(void);
 
 /* Whether the program has taken so much since the last slice that one is due. Any thread. */
 bool concurrent_is_due(void);
-/* A slice. `work`: of so many bytes, 0: what is due. All signals are blocked. */
+/* Does a slice. work: roughly in bytes; 0: as much as is due. All signals are blocked, and the
+ * collector's lock and the heap's lock are held. */
 void concurrent_slice(size_t work);
-/* Another has done one: swept, or looked whether the snapshot is done, perhaps waited for it. */
+/* Counts a slice of `ns` nanoseconds that was done elsewhere: by a sweep, or by a look at the
+ * snapshot, perhaps with a wait for it. */
 void concurrent_did_slice(uint64_t ns);
 /* Nothing is left but a stop, or the program has taken too much to wait for longer. */
 bool concurrent_is_to_stop(void);

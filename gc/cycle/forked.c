@@ -20,9 +20,10 @@
 /* A fork takes 14 ms for each GiB of pages, and 1 ms of huge ones (docs/measurements/gc.md). */
 static const size_t GATHER_LEAST_BYTES = (size_t)64 << 20;
 
-/* Spans of a huge page's bytes, counted over the heap's ranges, then over the other mappings that
- * the last stop has read. (An address would be a root.) When one comes or goes some are passed
- * over, and what was mapped in its place is private memory as well, or refused. */
+/* A span has the bytes of a huge page. Spans have numbers, since an address here would be a root:
+ * first come those of the heap's ranges, then those of the other mappings that the last stop has
+ * read. When a range comes or goes the numbers shift, and some spans are passed over. If other
+ * memory is mapped in a span's place meanwhile, it is private as well, or the kernel refuses. */
 static struct {
     size_t begun; /* where this cycle has: the last one may not have come to the end */
     size_t next;
@@ -33,9 +34,10 @@ static struct {
     uint64_t made;         /* ever */
 } gathering;
 
-/* So many refusals are no accident: of the heap, and then no more is tried; of a mapping of the
- * program's, which may have forbidden huge pages there, and the rest of it is passed over. (For a
- * page that a device holds the kernel refuses one span.) */
+/* So many refusals in a row are no accident. After HOPELESS spans of the heap nothing more is
+ * tried. After HOPELESS_HERE spans of one mapping of the program, which may have forbidden huge
+ * pages there, the rest of this mapping is passed over. (One span alone is refused if a device
+ * holds a page of it.) */
 enum { HOPELESS = 8, HOPELESS_HERE = 2 };
 /* How many spans forked_prepare_some() looks at, at most. */
 enum { SPANS_OF_STEP = 32 };
@@ -101,7 +103,8 @@ static void walk_range(void *walk, const char *start, const char *end, const str
     walk_spans(walk, (uintptr_t)start, (uintptr_t)end, true);
 }
 
-/* The heap's may have grown since; it was walked as ranges. What is withheld is not forked. */
+/* Memory of the heap is left out: it was walked as ranges, and may have grown since the list was
+ * read. Withheld memory (vm/withheld.h) is left out: the child does not get it. */
 static bool is_of_program(const struct mapping *mapping)
 {
     const struct owner *owner = granule_map_get((const void *)mapping->start);
@@ -198,8 +201,9 @@ void forked_hand_back(const struct snapshot *snapshot, const struct forked_resul
     blocks_each_slab_by_bits(hand_back_slab, words_of(snapshot));
 }
 
-/* A slab that was made after places were given and before the fork; and blocks that were made
- * during a fork, in slabs that nobody has marked newborn (large.c). */
+/* Marks all blocks of a slab without a place. Such a slab was made after places were given and
+ * before the first stop. Or it is a block that was made during a fork of the program: nothing marks
+ * these newborn (large.c). */
 static void mark_newer(void *unused, struct slab *slab)
 {
     (void)unused;

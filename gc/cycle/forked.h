@@ -15,23 +15,24 @@
  * the child has marked it; or it was born since then, and is marked for that. No page need be
  * followed again.
  *
- * Invariants. Each has a test that fails without it (tests/gc/cycle/test_forked.c), but for the
- * third: there the notes of the second keep what the test looks for.
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_forked.c), except the
+ * third: without it the notes of the second still keep the block that a test would look for.
  *
  *   [born marked]
  *       As in any cycle: what was free at the first stop is marked by the child, and so are all
  *       blocks of a slab that is made since then (blocks_mark_newborn), or since places were given.
  *   [freed is born again]
- *       A block that was live at the first stop, and that is freed since then, may be another's
- *       when the cycle ends. So who frees one notes it first (blocks_note_freed), and it counts as
- *       marked. Who was stopped between the question whether to note and the free has the block in
- *       a register at the first stop: the child marks it. Where frees are ignored few count: those
- *       of pinned blocks, and by realloc.
+ *       A block that was live at the first stop, and was freed since then, may be in use again when
+ *       the cycle ends. So a thread that frees a block notes it first (blocks_note_freed), and the
+ *       block counts as marked. A thread may be stopped between its question whether to note and
+ *       its free. It then has the block in a register at the first stop, so the child marks the
+ *       block. Where frees are ignored, few frees count: those of pinned blocks, and those by
+ *       realloc.
  *   [marks in their place]
- *       A slab's place in the result is in its record, and new records have none. So no mark is
- *       taken for that of another slab's block, however often records are used again meanwhile.
- *       Places are given with the heap's lock, anew in each cycle to all slabs that were there when
- *       it began. What has none when the marks are taken over is marked.
+ *       The record of a slab holds the slab's place in the result, and a new record has none. So
+ *       the marks of one slab are never given to another, however often records are reused
+ *       meanwhile. Places are given under the heap's lock, anew in each cycle, to all slabs that
+ *       exist when it begins. All blocks of a slab without a place count as marked.
  *   [given up is full]
  *       See concurrent.h: when the snapshot fails, too.
  *
@@ -43,7 +44,8 @@
  *
  * The model is tests/gc/model/forked.pml.
  *
- * Only where frees are ignored: else most blocks that are freed would be kept by their notes.
+ * Such cycles exist only where frees are ignored. Elsewhere the notes would keep most of the freed
+ * blocks.
  */
 #ifndef ALLOTROPE_GC_CYCLE_FORKED_H
 #define ALLOTROPE_GC_CYCLE_FORKED_H
@@ -60,12 +62,12 @@ struct forked_result {
     uint64_t pinned;
 };
 
-/* Before a cycle. A stop that makes a child copies an entry of the page tables for each page. So
- * slices make huge pages before, of private memory of the program and of ours, where a span of one
- * is nearly full: for a large heap, and without minor collections, whose pages are protected one by
- * one.
+/* Before a cycle. The stop that makes the child copies a page table entry for each page. So slices
+ * before that stop turn private memory, the program's and ours, into huge pages, wherever a span of
+ * 2 MiB is nearly full. This is worth it for a large heap without minor collections, which protect
+ * small pages one by one.
  *
- * Returns whether that is worth it. */
+ * Returns whether it is worth it. */
 bool forked_begin(void);
 
 /* How many slabs one step goes over at most: it sweeps them, gives them places, or gives them their
@@ -80,15 +82,16 @@ bool forked_prepare_some(bool gathers);
 /* Huge pages that were made, ever. */
 uint64_t forked_gathered(void);
 
-/* What is left, but no huge pages. The heap's lock is held, from here until the snapshot has begun.
- * False: without memory. */
+/* Gives places to all slabs that have none yet, and makes room for the result. Makes no huge pages.
+ * The heap's lock is held from here until the snapshot has begun. False: without memory, or with
+ * too many blocks. */
 bool forked_prepare(struct snapshot *snapshot);
 
 /* In the child, which has marked. */
 void forked_hand_back(const struct snapshot *snapshot, const struct forked_result *result);
 
-/* The snapshot is done; the world runs, and the heap's lock is held. Some slabs take over their
- * marks, or the rest of them. False: all have. */
+/* The snapshot is done; the world runs, and the heap's lock is held. Gives some slabs their marks;
+ * rest: all that are left. False: all slabs have them. */
 bool forked_take_some(const struct snapshot *snapshot, bool rest);
 /* After the last. */
 struct forked_result forked_taken(const struct snapshot *snapshot);

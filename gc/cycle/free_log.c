@@ -53,8 +53,9 @@ static inline bool needs_chunk(uint32_t next, uint32_t taken_at, uint32_t releas
     return next % FREE_LOG_CHUNK == 0 || (taken_at != releases && !single_threaded());
 }
 
-/* In the lower half the place to fill next, a multiple of the chunk's length if a chunk is due; in
- * the upper half the releases when the chunk was taken. */
+/* The word of a thread. Lower half: the number of the place to fill next; a multiple of
+ * FREE_LOG_CHUNK if a new chunk is due. Upper half: the count of releases when the chunk was
+ * taken. */
 static _Atomic uint64_t
     common; /* of the threads that have no word of their own: exchanged, not stored */
 

@@ -12,14 +12,15 @@
  * table by the block's address touches a line at each free that is in no near cache, and takes
  * another one's place there: that was a fifth of gawk's time (docs/measurements/safety.md).
  *
- * The latest free of a block is asked for. A thread fills its chunk from front to back. A block is
- * freed again only after it was released, and a thread that fills places after a release takes a
- * new chunk first. So the latest free is the last one in the chunk that was taken last.
+ * A search must find the latest free of a block. A thread fills its chunk from front to back. A
+ * block can be freed again only after it was released, and after a release a thread takes a new
+ * chunk before it fills another place. So of all places with the block, the latest free is the last
+ * one in the chunk that was taken last.
  *
  * Invariant
  * [one fills a chunk]   Only the thread that took a chunk fills it, until the ring has come round
- *                       to it: then two threads may. So a site is believed only if the block's
- *                       address stands beside it, and may still be wrong then.
+ *                       to the chunk: then two threads may fill it. So a site counts only if the
+ *                       block's address stands beside it, and even then it may be wrong.
  */
 #ifndef ALLOTROPE_GC_CYCLE_FREE_LOG_H
 #define ALLOTROPE_GC_CYCLE_FREE_LOG_H
@@ -35,9 +36,9 @@ enum { FREE_LOG_CHUNK = 64, FREE_LOG_PLACES = 1 << 14 };
 /* Called once. False: no memory; nothing is known then. */
 bool free_log_init(void);
 
-/* site: the return address of the free of a block, by this thread. releases: how often blocks have
- * been released; it only grows. own: the thread's word, 0 at first; NULL: it has none, and shares
- * one.
+/* Notes that this thread frees a block. Any thread, no lock; signal handlers too. site: the return
+ * address of the call of free. releases: how often blocks have been released; it only grows. own:
+ * the thread's word, 0 at first. NULL: the thread has no word, and shares one with others.
  */
 void free_log_note(_Atomic uint64_t *own, const void *block, const void *site, uint64_t releases);
 

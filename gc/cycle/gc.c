@@ -20,15 +20,15 @@
  * for the first time (sweep.h). Once there is a proof the process keeps its leaks, and one line
  * says so. An explicit leaks=collect makes no suspects and asks for no proof.
  *
- * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
- * A second free is not noticed: the first has not freed the block. (Where it counts, since the
- * block was pinned meanwhile or frees count again, it frees the block.) But a free retires the
- * block. A retired block is kept as long as something points to it, and its contents are not
- * scanned. Else one stale pointer into a list that the program frees at one end and extends at the
- * other (node's buffers) would keep the whole list, for ever. With free=ignore realloc, too,
- * retires the old block. A second pointer to it stays good: that is the bug that such a heap
- * forgives. So a retired block that realloc leaves in its place is the program's again. Only large
- * blocks move with their pages.
+ * An ignored free still checks its pointer, and reports one that is not a block's start. It does
+ * not notice a second free of a block, since the first has not freed it. (If the second free
+ * counts, because the block was pinned meanwhile or frees count again, it frees the block.) An
+ * ignored free retires the block: the block is kept as long as something points to it, and its
+ * contents are not scanned. If they were, one stale pointer into a list that the program frees at
+ * one end and extends at the other (node's buffers) would keep the whole list for ever. With
+ * free=ignore realloc retires the old block, too, so that a second pointer to it stays good: such a
+ * heap forgives that bug. A retired block that realloc leaves in its place is the program's again.
+ * Only large blocks move with their pages.
  *
  * Blocks of up to PADDED_BYTES are a byte longer than asked for. A program may keep only the
  * address behind a small header, and the header may be all that the block holds (php's functions
@@ -96,7 +96,8 @@ struct gc_options {
 
 enum { AT_COLLECTIONS = offsetof(struct gc_options, collections) };
 
-/* Where headers end, and one more byte may cost 16 and not a quarter of the block. */
+/* A block of up to this size may be no more than such a header, and the extra byte costs it at most
+ * 16 bytes. It may cost a larger block a quarter of its size. */
 enum { PADDED_BYTES = MARK_PADDED_BYTES };
 
 static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
@@ -421,8 +422,9 @@ static void asked(uintptr_t rip)
         allocator_asked(rip);
 }
 
-/* glibc sets the handler of the signal when it makes its first thread, before it allocates for it,
- * and would end a wait in EINTR for who asks. */
+/* When glibc makes the first thread it puts its own handler in place of ours, before it allocates
+ * for the thread. With that handler a request by another process would end a wait in EINTR. So our
+ * handler is installed again, once there are threads. */
 static void listen_again(void)
 {
     bool threads = &__libc_single_threaded && !__libc_single_threaded;
@@ -598,7 +600,8 @@ static inline bool was_pinned(const void *block)
            unpin(block);
 }
 
-/* The padding byte is not the program's: what points behind it would not keep the block. */
+/* The padding byte is left out. A program that used it could hold a pointer to its end, which would
+ * not keep the block. */
 static size_t gc_usable_size(const void *block)
 {
     size_t bytes = blocks_usable_size(block);
@@ -714,11 +717,11 @@ static enum collected gc_collect(void)
     return reclaimed ? COLLECTED : COLLECT_LATER;
 }
 
-/* The marker does not follow a retired block, and a collection frees it when nothing points to it.
- * So a block without pointers gets the retired bit at once, though the program has not freed it.
- * Where frees count, each has to clear the bit then. Where leaks are kept or looked for, such a
- * block would be reclaimed or not be told, and in a quarantine its free would be the second: there
- * it is as any other. */
+/* A marker does not follow a retired block, and a collection frees the block when nothing points to
+ * it. So a block without pointers gets the retired bit at once, although the program has not freed
+ * it. Where frees count, every free must then clear the bit. The bit is not set where leaks are
+ * kept or looked for, since the block would be reclaimed or not reported, nor in a quarantine,
+ * where its first free would look like a second. */
 static void gc_holds_no_pointers(void *block)
 {
     if (gc.quarantines || gc.keeps_leaks || gc.watches || !gc.collects)

@@ -25,9 +25,10 @@
  * Invariants. Each has a test that fails without it (tests/gc/cycle/test_generations.c).
  *
  *   [doubt is full]
- *       A collection is a full one where the kernel does not tell of the whole of the heap's space.
- *       (Of a large block that is a mapping all pages are dirty then, no more.) So it is where a
- *       young slab may be missing on the list: [young is listed], alloc/blocks/young.c.
+ *       A collection is a full one if the kernel does not tell which pages of the heap's space were
+ *       written. (If it does not tell for a large block that is a mapping, all pages of that block
+ *       count as dirty, and the collection may still be a minor one.) A collection is also a full
+ *       one if a young slab may be missing on the list: [young is listed], alloc/blocks/young.c.
  *   [doubt is dirty], [clean is proven], [own memory only]
  *       See vm/kernel/dirty.h.
  *   [first survival promotes]
@@ -41,13 +42,13 @@
  *   [edges overlap]
  *       See gc/mark/changed.c.
  *   [marks are whole]
- *       There is a minor collection only after one that was not given up. Given up, or in the child
- *       of a fork: the next is a full one.
+ *       There is a minor collection only after a collection that was not given up. After one that
+ *       was, and in the child of a fork, the next collection is a full one.
  *   [pins are roots]
  *       A slab with a pinned block is young: minor collections find the block there, and follow it.
  *   [pinned by kernel is dirty]
- *       Buffers that are registered with io_uring are written past the protection: the pages of
- *       their blocks are dirty in each collection.
+ *       The kernel writes buffers that are registered with io_uring in spite of the protection. So
+ *       the pages of their blocks are dirty in each collection.
  *   [current is young], [listed is young], [young is listed]
  *       See alloc/blocks/young.c.
  *
@@ -94,7 +95,8 @@ bool generations_are_ready(void);
 /* The heap's lock is held, the world runs: what is new is tracked. */
 void generations_prepare(void);
 
-/* The world is stopped. Returns whether it can be a minor collection. */
+/* The world is stopped. Asks the kernel which pages were written. minor: whether a minor collection
+ * is wanted. Returns whether this collection is a minor one. */
 bool generations_begin(bool minor);
 
 /* Whether the kernel did not tell of all of the heap's space in the harvest that

@@ -10,15 +10,17 @@
  *                 entry, an address before the block.
  *   racket        What its C part has allocated is a number to its Scheme part.
  *
- * One that is linked into the program, or into a library of another name, is known by a function of
- * its own, if that can be seen from outside: ld.so gives us its address as it would give us that of
- * a function we call. All that code has the same file, so all its blocks are a hider's then.
+ * A hider may be linked into the program, or into a library of another name. It is then known by a
+ * function of its own, if the file exports the function: our weak reference gets its address from
+ * ld.so. All code of that file then counts as the hider's, and so do all blocks that the file
+ * allocates.
  *
  * Invariant
- * [looked-at-stopped]   Ranges change while the world is stopped. A thread that was stopped while
- *                       it read them may take one for another, once. Its block is live then and is
- *                       pinned by the look itself, or by the next: hence two looks in a row say
- *                       that all is to be pinned.
+ * [looked-at-stopped]   Ranges change only while the world is stopped. A thread that was stopped
+ *                       while it read them may read half of the old ranges and half of the new
+ *                       ones, once, and not pin its block. Therefore two looks in a row tell the
+ *                       caller to pin all live blocks: the block is live by then, and one of the
+ *                       two looks pins it.
  */
 #include "gc/cycle/hiders.h"
 

@@ -67,8 +67,9 @@ static const size_t AUTO_INITIAL_BYTES = (size_t)12 << 20;
 static const size_t HEADROOM_LEAST_BYTES = (size_t)8 << 20, HEADROOM_MOST_BYTES = (size_t)24 << 20;
 static const size_t QUARANTINE_LEAST_BYTES = (size_t)1 << 20,
                     QUARANTINE_MOST_BYTES = (size_t)16 << 20;
-/* Without a collection blocks are released by their age at each attempt
- * (alloc/blocks/quarantine.h): so much later at least, which is how long a freed block waits then.
+/* After an attempt to collect that was given up, the next one comes no sooner than after so many
+ * retired bytes. Each attempt without a collection releases blocks by their age
+ * (alloc/blocks/quarantine.h), so this is also how long a freed block waits then.
  */
 static const size_t QUARANTINE_RETRY_BYTES = (size_t)4 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
@@ -536,8 +537,8 @@ void pace_collected(const struct pace_report *report)
         may_defer() && !leaks_much ? at_most(unconditional, pace.cgroup_bytes) : 0);
 }
 
-/* Also without the collector's lock, when there can be no collection: the plain fields that it
- * reads are then as old as the last one, and the goal is an estimate anyway. */
+/* If no collection is possible, the caller does not hold the collector's lock. The plain fields
+ * that are read here may then be out of date, which does no harm: the goal is an estimate. */
 void pace_given_up(size_t used, size_t allocated, size_t requested)
 {
     size_t goal = pace_goal(), more = used + used / 2;

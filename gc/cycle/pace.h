@@ -29,8 +29,8 @@ void pace_init(const struct pace_options *options);
 /* There will be no more collections, and no more looks at the clock: a sandbox may kill for one. */
 void pace_without_clock(void);
 
-/* Whether the heap, now of `used` bytes, is full for `bytes` more. If not, it may set the goal
- * higher: until the heap has grown to that, the clock need not be looked at. Any thread. */
+/* Whether the heap, which uses `used` bytes, is too full for `bytes` more. If it is not, the call
+ * may raise the goal, so that nobody reads the clock until the heap has grown to it. Any thread. */
 bool pace_is_full(size_t used, size_t bytes);
 /* Whether `allocated` bytes, all that threads have ever taken to hand out, make a collection
  * due. */
@@ -38,7 +38,8 @@ bool pace_is_due(size_t allocated);
 /* Whether a collection that is due comes too early: the first of a quarantine. What lives is not
  * known yet, so it is taken to be all that the heap uses. Any thread. */
 bool pace_puts_off(size_t used, size_t allocated);
-/* Whether it would pass the limit that the user has set. */
+/* Whether the heap would pass the limit that the user has set, if it grew by `bytes`. Any
+ * thread. */
 bool pace_is_over_limit(size_t used, size_t bytes);
 
 /* What a collection has found. All bytes. */
@@ -70,8 +71,9 @@ unsigned pace_helpers(bool minor, unsigned most);
 
 /* Whether a collection that begins now is to be followed by minor ones. */
 bool pace_has_minors(void);
-/* Whether there are none after a full collection that has promoted so much of what was allocated,
- * ever: what it would do for them is in vain. */
+/* Whether minor collections cease after a full collection that has promoted `promoted` bytes, since
+ * too much lives. The caller then need not prepare for minor collections. allocated: bytes taken by
+ * threads, ever. */
 bool pace_much_lives(size_t promoted, size_t allocated);
 /* Whether the next that is due is a minor one. */
 bool pace_wants_minor(void);
@@ -81,16 +83,18 @@ bool pace_wants_cycle(void);
 /* So many bytes may be handed out until a cycle has marked all. */
 size_t pace_room_of_cycle(void);
 
-/* Whether the user has set one. */
+/* Whether the user has set a limit. */
 bool pace_has_limit(void);
 
 /* There are no minor collections, for good. */
 void pace_without_minors(void);
 
-/* How much may be handed out until the next collection. 0: that depends on the heap's size. */
+/* The bytes that may be handed out until the next collection. 0: the next collection is due by the
+ * heap's size instead. */
 size_t pace_headroom(void);
 
-/* The size of the heap at which the next collection is due, or which it has about then. */
+/* The size of the heap, in bytes, at which the next collection is due. If it is not due by size:
+ * about the size that the heap will have then. */
 size_t pace_goal(void);
 
 #endif

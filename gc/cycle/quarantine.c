@@ -2,12 +2,12 @@
  *
  * quarantine.c: see quarantine.h.
  *
- * A second free ends the process: who frees twice has lost count of who owns what. A write after a
- * free is reported, and the process goes on: the block was nobody's. The write is found
- * before the memory is used again, which may be long after it. The sites of the last frees are in a
- * log (free_log.h), so that of an earlier one is unknown. free notes the site after the block is
- * retired, so when the block is released at once the site may be noted too late for a report, or
- * behind that of the next free.
+ * A second free ends the process: a program that frees twice no longer knows who owns the block. A
+ * write after a free is reported, and the process goes on, since the write hit nobody's data. Such
+ * a write is found before the memory is used again, which may be long after the write. Only the
+ * last frees are in the log of sites (free_log.h); the site of an earlier free is unknown. free
+ * notes the site after it has retired the block. So if the block is released in between, the site
+ * may come too late for a report, or stand behind the site of the block's next free.
  */
 #include "gc/cycle/quarantine.h"
 

@@ -14,11 +14,11 @@
  *                             when it next needs one of their class.
  *     a large dead block      goes back to the kernel after the world runs again.
  *
- * A live block without a mark is dead, unless the program hides its pointers. Whether it does is
- * not known until it uses the block. So a dead block that the program has not freed becomes a
- * suspect (slab.h) first. A suspect stays as it is, but its live bit is cleared. So the next
- * function of malloc's that is handed the block takes its slow path, and tells the collector. What
- * becomes of suspects is the collector's choice ("retired": the program has freed the block):
+ * A live block without a mark is dead, unless the program hides pointers. Whether it does shows
+ * only when it uses such a block. So a dead block that the program has not freed first becomes a
+ * suspect (slab.h). A suspect keeps its contents and loses its live bit. So if the program passes
+ * it to free, realloc or their kin, the call takes its slow path, which tells the collector. The
+ * collector chooses what becomes of suspects ("retired": the program has freed the block):
  *
  *     enum sweep_leaks      dead and retired   dead for the first time   a suspect, dead again
  *     RECLAIM               freed              freed                     freed

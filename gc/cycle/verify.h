@@ -7,8 +7,9 @@
  * stopped world. A block that only the full marking reaches is a loss: the other would have freed
  * it. One line reports it, and the process aborts.
  *
- * A cycle loses what is named by a block alone that was born during it and has not been written
- * since: what is in that is not its owner's. Anything else is a loss. For minor collections:
+ * For a cycle a block is no loss if only blocks that were born during the cycle name it, by words
+ * on pages that were not written since: the owners of these blocks did not write the words. Any
+ * other block is a loss. For minor collections:
  *
  *     a page that is clean, by the kernel,     has the contents that it had when it was cleaned:
  *     and has old blocks                       a sum over them is kept         [clean is proven]
@@ -45,8 +46,9 @@ void verify_marks(void);
  * kept. */
 void verify_copied_marks(void);
 
-/* How many minor collections and cycles were found to be right; those of them that freed blocks
- * which a word named that was not written since before a birth. */
+/* collections, cycles: the minor collections and cycles that were found to be right. stale: those
+ * of them that freed a block which only stale words named, written before the block, or the owner
+ * of the word, was born. */
 struct verify_counts {
     uint64_t collections, cycles, stale;
 };
