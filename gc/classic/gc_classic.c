@@ -2,17 +2,18 @@
  *
  * gc_classic.c: Boehm and Weiser's collector 1.6 as the study measured it, for today's processes.
  *
- * One heap (classic/heap.c), one lock, one marker, no generations; free does nothing. When no free
- * block is left everything stops, what can be reached is marked, all the rest is swept at once.
- * When that leaves less than a quarter of the heap, the heap grows, in one of two ways that the
+ * One heap (classic/heap.c), one lock, one marker, no generations. free frees nothing; it checks
+ * its pointer and ends the block's pin. When no free block is left the world is stopped, what can
+ * be reached is marked, and all the rest is swept at once. When less than a quarter of the heap is
+ * free after that, the heap grows. It begins with 256 KiB, and grows in one of two ways that the
  * sources give:
  *
  *     growth=heap        the heap grows by half (Zorn, CU-CS-573-92, 2.2)
  *     growth=increment   it grows by an increment, which grows by half, from 256 KiB to 2 MiB (the
  *                        published collector)
  *
- * and it begins with 256 KiB. Roots and the stop are those of `gc`: the original scanned one data
- * segment and one stack, which today would lose everything that a library or a thread holds.
+ * Roots and the stop are those of `gc`. The original scanned one data segment and one stack, which
+ * today would lose everything that a library or a thread holds.
  *
  * pointers=base is the original's rule: only a pointer to an object's start keeps it. Few of
  * today's programs keep to it: a compiler may leave the inside alone in a register. It reproduces
@@ -139,7 +140,8 @@ static void add_pin(struct pins *pins, void *object)
     *place = object;
 }
 
-/* What follows may have been moved on by it, and is put in anew. */
+/* Objects behind the removed one may have been pushed out of their own places by it. So they are
+ * entered anew, up to the next free place. */
 static void remove_pin(struct pins *pins, const void *object)
 {
     size_t place = pins->room > 0 ? place_of(pins, object) : 0;
@@ -271,7 +273,8 @@ static bool init(const void *values)
 
 /* Growth. */
 
-/* By the rule, and by no less than `needed`; what the kernel refuses is asked for by halves. */
+/* Grows the heap by the rule, or by `needed` bytes if that is more. If the kernel refuses, half as
+ * much is asked for, and so on down to `needed`. */
 static bool grow(size_t needed)
 {
     size_t bytes = classic_heap_bytes(&classic->heap);
@@ -381,8 +384,8 @@ static void remove_pin_deferred(const uintptr_t *words)
     remove_pin(&classic->pins, (const void *)words[0]);
 }
 
-/* That an object is freed twice cannot be seen: it never was. What was made during a fork is never
- * collected, so its free counts. */
+/* A second free of an object is not noticed, because the first has not freed it. A block that was
+ * made during a fork is never collected, so its free counts. */
 static void ignore_free(void *block)
 {
     struct fork_block *fork_block = fork_block_at(block);

@@ -11,9 +11,9 @@
  *     halves   | lower   | upper   | lower   | upper   |      a word that begins at a multiple of 8
  *                        | lower   | upper   |                one that does not
  *
- * The upper halves of the addresses in the heap are few, mostly one or two. A vector of four halves
- * in which there is none of them holds no pointer: that is the common case, and costs a subtraction
- * and a comparison. Only where there is one is a word put together and compared with the bounds.
+ * The addresses in the heap have few upper halves, mostly one or two. A vector of four halves holds
+ * no pointer if none of the four is one of these. That is the common case, and costs a subtraction
+ * and a comparison. Otherwise a word is put together and compared with the bounds.
  *
  * In scalar terms: upper_halves tells for each half whether half - low_half < half_span; candidates
  * tells the same, or that the half may be the lower one of a word that setjmp has mangled.
@@ -136,7 +136,8 @@ static inline bool has_candidates(const struct heap_bounds *bounds, const char *
     return any_is_set(first, second, third, fourth);
 }
 
-/* What is read for it, from its first byte on: the words that begin in VECTOR_BYTES. */
+/* The bytes that has_candidates_anywhere() reads from `at` on: all words that begin in
+ * VECTOR_BYTES. */
 enum { ANYWHERE_BYTES = VECTOR_BYTES + sizeof(uintptr_t) - 1 };
 
 /* Whether a word that begins in VECTOR_BYTES, at any of them, may be a pointer. */

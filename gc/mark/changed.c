@@ -51,8 +51,9 @@ static void scan_first_old(struct marker *marker)
     pushed_roots(marker, 0);
 }
 
-/* It is scanned when it has had time to be fetched; what is behind its first lines the processor
- * fetches by itself. */
+/* Prefetches the first and the last line of a part, and puts the part into a queue. The part is
+ * scanned when the lines have had time to come. The processor fetches the lines between by
+ * itself. */
 static void queue_old(const struct old_part *part)
 {
     struct marker *marker = &mark.markers[0];

@@ -46,9 +46,9 @@ static __attribute__((noinline)) void scan_piece(struct marker *marker)
     scan_with_jmp_bufs(marker, piece, end);
 }
 
-/* Empties the stack and the ranges: the first step for words of the stack while the queue has room,
- * the second step for the first in the queue, and so on. Counters and bounds are in registers.
- * shared: see [marks-only-grow]. */
+/* Marks until the stack and the ranges are empty. Words are taken from the stack while the queue
+ * has room; then the first block of the queue is marked and scanned; and so on. Counters and bounds
+ * are in registers. shared: see [marks-only-grow]. */
 static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
 {
     const struct scan scan = {mark.bounds, NULL};
@@ -110,9 +110,9 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
     marker->bytes += bytes;
 }
 
-/* Draining in a minor collection. Nearly all that is reached is old, and its mark at most is looked
- * at. So a block is fetched only when it has been marked, and waits in a second queue until it has
- * come. */
+/* Draining in a minor collection. Nearly all words lead to old blocks, of which at most the mark is
+ * read. So a block is prefetched only once it has been marked. It then waits in a second queue
+ * until the cache has it. */
 
 struct grey_queue {
     const struct scan *scan;

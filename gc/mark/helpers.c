@@ -184,10 +184,10 @@ void mark_prepare(void)
     }
 }
 
-/* [no-helper-at-rest]. `running` does not tell: the kernel clears it before it takes the thread
- * from the process's list and puts its credentials back. A tracer may keep a helper for ever, and
- * another thread may have its number by now: so the naps are counted, some 2 s of them, and more
- * where processors are busy. */
+/* [no-helper-at-rest]. The word `running` is no help: the kernel clears it before it takes the
+ * thread off the process's list and gives its credentials back. A tracer may keep a helper for
+ * ever, and another thread may have the helper's number by now. So the wait ends after NAPS naps:
+ * some 2 s, and more where processors are busy. */
 void mark_wait_for_helpers(void)
 {
     enum { SHORT_NAPS = 100, NAPS = 2000, SHORT_NS = 50000, LONG_NS = 1000000 };

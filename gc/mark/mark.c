@@ -104,8 +104,8 @@ bool mark_init_minor(void)
     return young_map_init(&mark.young);
 }
 
-/* Where blocks are, and a byte at either end: these words are roots, so they must be no addresses
- * of the first block, nor of the end of the last one. */
+/* Widens the bounds by a slab, and by a byte at either end. The bounds lie among the roots: a bound
+ * that was the address of the first block, or the end of the last one, would keep that block. */
 void mark_add_to_bounds(const struct slab *slab)
 {
     uintptr_t base = (uintptr_t)slab->base - 1;

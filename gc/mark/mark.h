@@ -3,8 +3,8 @@
  * mark.h: finds every block that the program can reach; see mark.c. marker.h says which file of
  * this room has what.
  *
- * All of this runs while the world is stopped, in the thread that stopped it, but for slices of a
- * cycle.
+ * Where nothing else is said, a function is called while the world is stopped, by the thread that
+ * stopped it. Exceptions are the preparations, the slices of a cycle, and the child of a snapshot.
  */
 #ifndef ALLOTROPE_GC_MARK_MARK_H
 #define ALLOTROPE_GC_MARK_MARK_H
@@ -64,9 +64,10 @@ void mark_changed_done(void);
 bool mark_init_cycle(void);
 /* As mark_begin. The roots that follow are not marked yet: mark_some does. */
 void mark_begin_cycle(void);
-/* Around what a slice does: mark_some, mark_changed. The program runs; the heap's lock is held.
- * What the program can unmap or protect is read through memory_file, /proc/self/mem. Where it
- * cannot be, or the file is negative, its pages are dirty. */
+/* Called around mark_some and mark_changed in a slice. The program runs; the heap's lock is held.
+ * memory_file: a descriptor of /proc/self/mem, by which blocks of a page or more are read, since
+ * the program may unmap or protect their pages. Pages that cannot be read so become dirty; all of
+ * them if the descriptor is negative. */
 void mark_begin_slice(int memory_file);
 void mark_end_slice(void);
 /* Marks until the slice has done so much work, roughly in bytes. True: nothing is left to mark. */
@@ -80,11 +81,12 @@ void mark_untracked(void);
 /* A snapshot (gc/world/snapshot.h). In the parent, the world stopped: roots that follow are only
  * noted, and no mark changes. */
 void mark_begin_noting(void);
-/* In the child: clears the marks as mark_begin does, and keeps what was noted. False: not all could
- * be, or there are blocks that cannot be read like others. */
+/* In the child: clears the marks as mark_begin does, and keeps what was noted. False: the parent
+ * could not note all roots, or has kept blocks by mark_skip_part, whose marks would be lost. */
 bool mark_begin_noted(void);
-/* While roots are visited: whether they are only noted. Pages of blocks that cannot be touched are
- * known by the first mapping. */
+/* While roots are visited: whether they are only noted. If not, blocks may be read already during
+ * the visit. So `false` may be set once mark_skip_unreadable and mark_skip_part were called, before
+ * the words of the first mapping. */
 void mark_defer_roots(bool defer);
 
 /* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
@@ -109,8 +111,9 @@ void mark_roots(const void *start, const void *end);
  * wherever its instructions put them. */
 void mark_roots_in_code(const void *start, const void *end);
 
-/* Pinned blocks are roots. In them numbers count too that are the distance to a block's start: from
- * the number itself, or from the start of the block that it is in. Returns how many there are. */
+/* Marks from the pinned blocks, which are roots. In a pinned block a number also counts if it is
+ * the distance to the start of another block: from the number's own address, or from the start of
+ * the pinned block. Returns how many pinned blocks there are. */
 uint64_t mark_pinned(void);
 
 /* Marks until nothing is left. helpers: how many more markers to start; one that cannot be started

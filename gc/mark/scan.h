@@ -26,8 +26,9 @@ static inline uintptr_t *push_pointer(uintptr_t *top, const struct scan *scan, u
     return top + (may_point_to_block(&scan->bounds, word) & young_map_named(scan->young, word));
 }
 
-/* Pushes the words in a vector, or across its start, that point into the heap: from the last to the
- * first, since the last pushed is taken first. found: the halves that may be upper ones. */
+/* Pushes the words that point into the heap and whose upper half lies in the vector: so a word may
+ * also begin before the vector. The last word is pushed first, since the stack returns the last
+ * pushed first. found: a bit for each half that may be an upper one. */
 static inline uintptr_t *push_found(uintptr_t *top, const struct scan *scan, const char *start,
                                     const char *at, unsigned found)
 {
@@ -60,7 +61,8 @@ void scan_block(struct marker *marker, const char *start, size_t bytes);
 /* What is large enough for a jmp_buf, at once. */
 void scan_with_jmp_bufs(struct marker *marker, const char *start, const char *end);
 
-/* What is large: as ranges, of the pages that were touched. */
+/* Pushes a large block as ranges, which are scanned later a piece at a time. From LARGE_BYTES on
+ * only its pages that were touched are pushed. */
 void scan_push_words(struct marker *marker, const char *start, size_t bytes);
 
 /* Like scan_push_words(), but for a block whose pages the program may have protected or unmapped:

@@ -134,7 +134,7 @@ void mark_begin_noting(void)
     mark.defers_roots = true;
 }
 
-/* What mark_skip_part has marked would be cleared. */
+/* After mark_skip_part there is no marking here: the marks that it has set would be cleared. */
 bool mark_begin_noted(void)
 {
     if (mark.markers[0].overflowed || mark.skips_small)

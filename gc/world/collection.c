@@ -31,10 +31,10 @@ enum { STACK_BYTES = 64 << 10, STOPS_OFFSET = STACK_BYTES + PAGE_BYTES };
 /* So many collections given up one after the other are no accident. */
 enum { HOPELESS = 3 };
 
-/* libc's fork tells its child that it is one, a fork by number does not. There is no collection in
- * either child by number, since the process is not the one that is known; but one of vfork must not
- * change what its parent goes on with. So the kernel tells which of the two it is: by a byte that
- * it wipes in a child that has a copy. Where it does not, the byte stays set. */
+/* libc's fork calls collection_forked in its child. A child of a fork by number, or of vfork, is
+ * known only by its process number, which is not driver->process; neither collects. The two must be
+ * told apart, because a child of vfork shares its memory with its parent. So the kernel is asked to
+ * wipe a byte in any child that gets a copy of the memory. If it cannot, the byte stays set. */
 static void own_memory_init(struct collection_driver *driver)
 {
     driver->own_memory = driver->stack + STACK_BYTES;
@@ -314,8 +314,8 @@ bool collection_may_make_room(size_t alignment, size_t bytes)
            (span <= held || addresses_are_to_be_had(span - held));
 }
 
-/* Roots or blocks may lie under protection keys whose rights the thread lacks. Helpers inherit the
- * rights. */
+/* Roots or blocks may lie in pages with a protection key for which the thread lacks rights. So it
+ * takes all rights meanwhile, which helpers inherit. */
 static void run_on_own_stack(const struct collection_driver *driver,
                              void (*function)(void *argument, uintptr_t stack_pointer),
                              void *argument)

@@ -59,7 +59,7 @@ enum { PAUSE_BUCKETS = 24 };
 struct collection_statistics {
     uint64_t collections;                             /* that were not given up */
     uint64_t given_up[STOP_FAILURES], given_up_roots; /* by reason */
-    _Atomic uint64_t unavailable;                     /* the same, before any lock was taken */
+    _Atomic uint64_t unavailable;                     /* the same; no thread was stopped */
     uint64_t given_up_ns; /* for which the program stood, and nothing was reclaimed */
     uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
     struct utilisation *utilisation; /* of all stops, also those given up; NULL: there are none */
@@ -84,9 +84,9 @@ struct collection {
 };
 
 struct collector {
-    /* The world runs. Here and not before the collection, as on the program's stack the addresses
-     * of blocks that it meets would stay behind, below the frames that are roots or in holes of
-     * them. May be NULL. */
+    /* The world runs, and the driver's own stack is in use. On the program's stack the addresses of
+     * blocks that this call meets would stay behind, below the frames that are roots, or in holes
+     * of them. May be NULL. */
     void (*prepare)(void);
     /* The world is stopped: clears all marks, and says who visits the roots. */
     void (*begin)(struct root_visitor *visitor);
@@ -96,9 +96,9 @@ struct collector {
     bool (*again)(void);
     /* Frees what has no mark. Returns how many bytes are live. */
     uint64_t (*sweep)(void);
-    /* In the child of a snapshot, before it visits the roots that it has, and when they have been:
-     * marks, and leaves in the result what the parent is to know. False: it cannot. NULL: there are
-     * no snapshots. */
+    /* In the child of a snapshot. begin_copy: before the child visits the roots that it has.
+     * mark_copy: after that; marks, and writes into the snapshot's result what the parent is to
+     * know. False: it failed. NULL: this collector makes no snapshots. */
     bool (*begin_copy)(void);
     bool (*mark_copy)(struct snapshot *snapshot);
     /* Instead of mark and sweep, when the roots could not be read: undoes `begin`. May be NULL. */
@@ -143,12 +143,14 @@ bool collection_is_put_off(const struct collection_driver *driver);
  * other's. A collection that finds an execve is given up; an execve waits for a collection. A
  * collection needs nothing of the thread that waits, so a signal handler that has interrupted the
  * heap's lock may wait. */
-/* True: they are held until collection_after_exec. Not in a vfork child, nor without a collector.
+/* True: collections are held off until collection_after_exec. False: nothing was done, in a vfork
+ * child or where there are no collections.
  */
 bool collection_before_exec(struct collection_driver *driver);
 void collection_after_exec(struct collection_driver *driver);
-/* False: the kernel would refuse so many bytes, so aligned, even if the whole heap were given back
- * to it, so no collection makes room for them. Any thread, without a lock. */
+/* False: no collection can make room for so many bytes with this alignment (in bytes), since the
+ * kernel would refuse them even if the heap gave back all of its memory. Any thread, without a
+ * lock. */
 bool collection_may_make_room(size_t alignment, size_t bytes);
 
 /* Like collection_is_possible(), but without counting. It is asked while the program runs. */

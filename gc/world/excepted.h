@@ -14,25 +14,26 @@
  * Invariants
  * [noted is excepted]  What is noted is excepted: it is noted after the call that excepts it, and
  *                      forgotten before any call that ends this.
- * [whole mappings]     The kernel has excepted memory and other memory in different mappings. So
- *                      all of a mapping is excepted, or nothing. One is lent if it is private, has
- *                      no file and no memory of ours, and all whole granules in it are noted.
- * [taken back]         In the stop in which it was lent, and just that. No other thread of the
- *                      program makes a child meanwhile. What the kernel would refuse to take back
- *                      (a sealed mapping) it refuses to except once more before; so that is not
- *                      lent.
- * [of this process]    A child has none of this memory. The kernel clears its notes, also after a
- *                      bare clone() (MADV_WIPEONFORK).
+ * [whole mappings]     The kernel never has excepted memory and other memory in one mapping. So a
+ *                      mapping is excepted as a whole, or not at all. It is lent if it is private,
+ *                      has no file and no memory of ours, and all whole granules in it are noted.
+ * [taken back]         Exactly what was lent is taken back, in the same stop: so no other thread of
+ *                      the program makes a child meanwhile. Before a mapping is lent it is excepted
+ *                      once more. If the kernel refuses that (a sealed mapping), it would refuse to
+ *                      take the mapping back, so the mapping is not lent.
+ * [of this process]    A child of the program does not have this memory. So the kernel clears the
+ *                      notes in a child (MADV_WIPEONFORK), even after a bare clone().
  *
- * Read by the parent all the same: the rest of a range beside its whole granules; a range of more
- * than a quarter of all granules that there is room for; what finds its set of notes full; stacks
- * of threads; all that is excepted while the kernel counts pinned pages of the process, which a
- * device may write, and which a fork would copy (roots.c).
+ * The parent still reads some excepted memory itself: what a range has beside its whole granules; a
+ * range with more granules than a quarter of the room for notes; granules whose set of notes is
+ * full; stacks of threads. It reads all of it while the kernel counts pinned pages of the process:
+ * a device may write these, and a fork would copy them (roots.c).
  *
- * What it does not see: memory that is unmapped by a bare system call, without libc, or by libc
- * itself, and other memory in its place that is mapped so, too. Children of the program would lack
- * that, but no stack is lent. And pages that a device writes which the kernel does not count
- * (get_user_pages without FOLL_PIN): after a fork the program's next write moves its page.
+ * What it does not see: (1) Noted memory is unmapped by a bare system call, or by libc itself, and
+ * other memory is mapped in its place in the same way. The program's children may then lack the new
+ * memory. (No stack of a thread is lent.) (2) A device writes pages that the kernel does not count
+ * (get_user_pages without FOLL_PIN). After a fork the program's next write moves it to another page
+ * than the device's.
  */
 #ifndef ALLOTROPE_GC_WORLD_EXCEPTED_H
 #define ALLOTROPE_GC_WORLD_EXCEPTED_H

@@ -2,9 +2,9 @@
  *
  * half_seen_stacks.c: see half_seen_stacks.h.
  *
- * Two lists in order of address, that of the last collection and that of the one at hand, which is
- * made from the mappings as they come: whoever overlaps an old entry stays, whatever is mapped no
- * more is forgotten.
+ * There are two lists in order of address: that of the last collection, and that of the collection
+ * at hand, made from the mappings as they come. A mapping that overlaps an entry of the old list is
+ * entered into the new one. Memory that is no longer mapped is thereby forgotten.
  */
 #include "gc/world/half_seen_stacks.h"
 

@@ -2,9 +2,9 @@
  *
  * recorder.c: see recorder.h.
  *
- * Inside Valgrind the program and the recorder share one address space, and Valgrind's own memory,
- * its copy of the program's code and the ring of addresses that were referenced last among it, is
- * full of words that look like pointers.
+ * Inside Valgrind the program and the recorder share one address space. Valgrind's own memory is
+ * full of words that look like pointers: in its copy of the program's code, and in the ring of the
+ * last references, for instance. So it is no root.
  */
 #include "gc/world/recorder.h"
 

@@ -212,9 +212,9 @@ static void scan_copied(uintptr_t start, uintptr_t end)
         scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + (uintptr_t)bytes);
 }
 
-/* A page that cannot be read holds nothing for the program either: a guard, or behind the end of
- * its file. The others are read from their starts, each with what may be the end of a word that
- * lies across. */
+/* Reads page by page. A page that cannot be read is a guard, or lies behind the end of its file, so
+ * the program has nothing there either. Of each other page a word that begins in it and ends in the
+ * next page is read, too. */
 static void scan_by_pages(uintptr_t start, uintptr_t chunk_end, uintptr_t end)
 {
     for (uintptr_t page_end; start < chunk_end; start = page_end) {
@@ -294,9 +294,9 @@ static void scan_untouchable(void *unused, uintptr_t start, uintptr_t end, bool 
         scan_through_file(start, end);
 }
 
-/* The pages of a mapping that the process has written to, without memory of the heap. The kernel is
- * not asked about that, unless it must be: the heap's page tables take it longer to walk than all
- * the rest. */
+/* Scans the pages of a mapping that the process has written to, without the heap's memory. The
+ * kernel is asked about the heap's pages only if pages may fault: to walk their page tables takes
+ * it longer than all the rest. */
 static bool scan_program_memory(uintptr_t start, uintptr_t end)
 {
     bool beware = atomic_load_explicit(&pages_may_fault, memory_order_relaxed);

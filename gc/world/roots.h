@@ -36,10 +36,10 @@ struct root_visitor {
      * earlier collection. There stand words that nobody has cleared, too. NULL: it need not be
      * known. */
     void (*next_mapping)(bool has_stack);
-    /* Called before the words of any mapping, where pages of blocks cannot be touched: what is in
-     * them is handed over with the roots. only_resident: of the pages that can, those that are not
-     * in memory (resident.h) must not be touched either. The rest tells process_may_be_touched.
-     * NULL: it need not be known. */
+    /* Called before the words of any mapping, if pages of blocks cannot be touched;
+     * process_may_be_touched tells in which mappings. Their words are handed over with the roots.
+     * only_resident: pages of blocks that are not in memory (resident.h) must not be touched
+     * either. NULL: it need not be known. */
     void (*unreadable_blocks)(bool only_resident);
     /* Called before the words of any mapping, for the heap's memory at both ends of a mapping where
      * pages of blocks cannot be touched, and of a hole between mappings that a block lies in. Only
@@ -75,8 +75,9 @@ bool roots_visit_uncopied(uintptr_t stack_pointer, const struct root_visitor *vi
                           struct root_result *result);
 bool roots_visit_copied(const struct root_visitor *visitor, struct root_result *result);
 
-/* Private memory that a child of the process will not have as it is. Any thread, before it is so.
- * What lies between two such ranges counts as well. */
+/* Notes private memory that a child of the process will not have, or not with these contents. Any
+ * thread, before that becomes true. Only the bounds of all such ranges are kept, so memory between
+ * two of them counts, too. */
 void roots_are_not_copied(const void *start, size_t bytes);
 /* Whether all of a range is known to be so. */
 bool roots_are_uncopied(uintptr_t start, uintptr_t end);

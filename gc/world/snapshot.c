@@ -5,8 +5,8 @@
  * The child is made by clone, with descriptors shared until it has taken a table of its own. It
  * goes on at the same place, on the same stack, of which it has a copy.
  *
- * It ends with its parent. The kernel tells it of the end of the thread that has made it, by a
- * signal; whether the process is gone, too, the handler finds out.
+ * The child ends when its parent process ends. The kernel sends it a signal when the thread that
+ * made it ends. The handler then looks whether the whole process has ended.
  */
 #include "gc/world/snapshot.h"
 
@@ -217,8 +217,8 @@ static bool runs_on(int32_t child)
     return look_at_child(child, &has_ended) && !has_ended;
 }
 
-/* [one who reaps]. A child that runs on is not taken away, or another thread would not find it that
- * is to end it. Returns whether the child is gone, or somebody else's (the program's, by __WALL).
+/* [one who reaps]. Without `waits` a child that still runs stays in `child`, where another thread
+ * can find it to kill it. Returns whether the child is gone, or was reaped by the program (__WALL).
  */
 static bool reap(struct snapshot *snapshot, bool waits)
 {

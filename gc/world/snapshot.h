@@ -24,7 +24,8 @@
  *                      mappings go on changing, so they are read by the parent, too.
  * [failed is nothing]  A snapshot that failed, of whatever cause, has changed nothing but counters.
  *                      Whoever began it does without, by a stopped world.
- * [one who reaps]      Who takes `child` away (an atomic exchange) waits for it, and no one else.
+ * [one who reaps]      Only the thread that has taken the number out of `child`, by an atomic
+ *                      exchange, waits for the child's end.
  *
  * Who calls: the holder of the collector's lock. Exceptions say so.
  *
@@ -93,13 +94,15 @@ bool snapshot_prepare(struct snapshot *snapshot, size_t result_bytes);
  * child. */
 bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), void *argument);
 
-/* How the snapshot stands. ask_kernel: also whether the child is there still. */
+/* Returns the snapshot's state. ask_kernel: asks the kernel whether the child has ended, reaps it
+ * then, and returns SNAPSHOT_DIED if it has ended without a result. */
 enum snapshot_state snapshot_look(struct snapshot *snapshot, bool ask_kernel);
 
 /* Whether no zombie is left of a child that has come to its end. */
 bool snapshot_is_reaped(struct snapshot *snapshot);
 
-/* Ends it, whether it is done or not, and counts it. The result is gone after it. */
+/* Ends the snapshot, done or not, counts it, and unmaps its result. A child that still runs is
+ * killed, but not waited for. */
 void snapshot_end(struct snapshot *snapshot);
 
 /* Reaps what snapshot_end has left, if the kernel is done with it. */

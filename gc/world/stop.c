@@ -49,9 +49,9 @@
  * kernel's frame, as docs/gc.md promises: so no buffers there, and no calls but these. An answer to
  * a request takes more (ANSWER_STACK_BYTES): where an alternate stack lacks that, there is none.
  *
- * Threads that were in a system call when they were last stopped are sent their signal after all
- * others. The signal wakes them, and where processors are few the woken thread takes the stopper's.
- * That may then go to a thread that has not been sent its own yet, for a time slice of
+ * Threads that were in a system call when they were last stopped are sent their signal last. The
+ * signal wakes such a thread, and where processors are few it takes the stopper's processor. A
+ * running thread without a signal yet could then get the processor for a time slice of
  * milliseconds.
  *
  * System calls go on. A stop interrupts the system call that a thread is in, and the program must
@@ -159,10 +159,11 @@ struct ring_wait {
 };
 enum { RING_LIMIT_BELOW = 1 << 3, RING_LIMIT_REGISTERED = 1 << 6 };
 
-/* What on_signal takes the place of. Written where on_signal is not the handler: at the first
- * collection or stop_listen, and after a program has set the signal itself. A thread that collects
- * and one that listens may do so at once: both write what the kernel told them, which is the same.
- * Other threads may be in on_signal then; they read one word of it, the handler. */
+/* The action that on_signal replaces. install_handler writes it when on_signal is not the handler:
+ * at the first collection or stop_listen, and after somebody else has set the action. A thread that
+ * collects and one that listens may write it at the same time: both write what the kernel told
+ * them, which is the same. A thread in on_signal may read it meanwhile, but only one word, the
+ * handler. */
 static struct kernel_action glibc_action;
 
 /* By thread, without thread-local storage, of which there is little. Two threads whose control
@@ -321,8 +322,8 @@ static bool program_has_signal(const ucontext_t *context)
     return false;
 }
 
-/* A call that hands on many bytes and may have done so with some of them: whether it has, its
- * caller knows. */
+/* Whether the thread has just ended a call that may have transferred only a part of its bytes. Only
+ * the wrapper that made the call knows whether it has. */
 static bool may_be_cut_short(const greg_t *registers)
 {
     if (registers[REG_RAX] <= 0)
@@ -355,7 +356,8 @@ static bool runs_while_stopped(clockid_t clock)
     return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID;
 }
 
-/* A sleep before its first wait has what the program may not have allowed to be written. */
+/* Returns none for a sleep that has not waited yet: it has only the time that the program asked
+ * for, which may lie in memory that must not be written. */
 static struct time_left time_left(const greg_t *registers)
 {
     bool interrupted = registers[REG_RAX] == -EINTR;

@@ -27,7 +27,7 @@ struct stopped_thread {
 enum stop_failure {
     STOP_DONE,
     STOP_NO_THREAD_LIST, /* /proc cannot be read */
-    STOP_NO_SIGNAL,      /* the kernel refuses to queue it */
+    STOP_NO_SIGNAL,      /* the kernel refuses to queue it, or refuses its handler */
     STOP_TIMEOUT,        /* a thread does not answer: it blocks every signal, or waits for a disk or
                           * its vfork child */
     STOP_TOO_MANY,       /* threads */
@@ -48,10 +48,11 @@ struct stopped_thread stopped_thread(size_t index);
 
 void resume_world(void);
 
-/* From now on other processes may ask, by the signal of a stop with a code of its own (ASK_CODE in
- * stop.c): `asked` is called in a signal handler, with all signals blocked, in a thread that was in
- * a system call, right before the instruction at `rip`. A thread that runs is not asked. False:
- * nobody can ask. */
+/* From now on another process may send a request: the signal of a stop, with a code of its own
+ * (ASK_CODE in stop.c). If the thread that gets it is in a system call, `asked` is called, in the
+ * signal handler, with all signals blocked, unless an alternate stack lacks the room. rip: where
+ * the thread was interrupted. A thread that is in no system call ignores the request. False: the
+ * handler could not be installed. */
 bool stop_listen(void (*asked)(uintptr_t rip));
 
 /* How many waits of the calling thread have ended in EINTR, or early, because it was stopped. */
@@ -61,7 +62,8 @@ uint32_t stop_ended_waits(void);
  * Valgrind). */
 uintptr_t stop_own_gs_base(void);
 
-/* Takes away what a stop that was given up has sent to the calling thread, if it is there still. */
+/* Takes away the signals that stops which were given up have left pending for the calling
+ * thread. */
 void stop_take_late_signals(void);
 
 /* Waits a moment until the threads that were stopped are back in the program: they still have to
