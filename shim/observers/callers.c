@@ -46,8 +46,8 @@ static __attribute__((noinline)) const void *caller_of_libc(const uintptr_t *fra
     return NULL;
 }
 
-/* Some frames may be of a kind that the walk ends at, beyond which nothing is known: then the walk
- * is a shorter one. */
+/* unwind() returns nothing at all if one of the frames is of a kind that it does not know. So
+ * shorter and shorter walks are tried, until one ends below that frame. */
 uint32_t callers_call_stack(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
                             uint32_t most)
 {

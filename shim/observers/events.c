@@ -353,9 +353,10 @@ static struct event_pool *map_pool(long file)
     return syscall_failed(address) ? NULL : (struct event_pool *)address;
 }
 
-/* The name is a descriptor of the writer's, /proc/PID/fd/N. The writer ends with what it records;
- * others go on, as daemons do, and start programs in the same environment. So does who has become
- * another user, or has another root. These are as little recorded as what has no room there. */
+/* The path names a descriptor of the writer, /proc/PID/fd/N. The writer ends when the recorded
+ * command does. A daemon may live longer, and start programs with the same environment. A process
+ * may also have become another user, or have another root. All of these cannot open the path, and
+ * are left out of the recording, as a process is for which the pool has no room. */
 static bool is_out_of_reach(const char *path, long error)
 {
     return strncmp(path, "/proc/", strlen("/proc/")) == 0 &&

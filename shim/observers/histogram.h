@@ -5,7 +5,8 @@
  *   bucket    0  1  2  3   4  5  6  7     8 ..  9 ..     10 ..    11 ..      12 ..
  *   values    0  1  2  3   4  5  6  7     8 9   10 11    12 13    14 15      16 17 18 19
  *
- * A figure that is read from it is the end of a bucket, so at most a quarter too large.
+ * A figure that is read from it is the end of a bucket. So it is at most a quarter too large; from
+ * values below 4, too large by one.
  *
  * Source: the log-linear buckets of G. Tene's HdrHistogram, with two bits of precision.
  */

@@ -5,10 +5,10 @@
  * The clock is the processor's time-stamp counter (rdtsc). The fences keep the call's instructions
  * between its two readings. Each call adds one to a bucket of a histogram (histogram.h).
  *
- * Shared words: the counters of a stripe. A thread takes its stripe by its address, so threads
- * mostly count on different cache lines. Writer: any thread, by a relaxed atomic addition; the
- * longest time by a relaxed load and store, so of two threads that write at once one may be lost.
- * Reader: the report at exit, which adds the stripes up.
+ * Shared words: the counters of a stripe. The address of a thread's control block selects its
+ * stripe, so threads mostly count on different cache lines. Writer: any thread, by a relaxed atomic
+ * addition; the longest time by a relaxed load and store, so of two threads that write at once one
+ * may be lost. Reader: the report at exit, which adds the stripes up.
  */
 #include "shim/observers/latency.h"
 

@@ -2,12 +2,12 @@
  *
  * leaks.h: the leaks that an allocator finds, added up by allocation site.
  *
- * Another process asks by writing to `asked`, which it has found by the name under which the report
- * is published (`leaks/1`), and reads the report when `answered` has that number. Who answers is
- * the next thread that allocates or frees. So that a process answers in which all threads wait, one
- * of them is sent a signal (gc/world/stop.c).
+ * Another process asks for a report. It finds the structure by the name under which it is published
+ * (`leaks/1`), writes a number to `asked`, and reads the report when `answered` has that number.
+ * The next thread that allocates or frees answers. All threads of the process may be waiting; so
+ * the other process also sends one of them a signal (gc/world/stop.c).
  *
- * The caller holds the lock round the table of sites, but for leaks_are_asked_for().
+ * The caller holds the lock of the table of sites, except for leaks_are_asked_for().
  */
 #ifndef ALLOTROPE_SHIM_OBSERVERS_LEAKS_H
 #define ALLOTROPE_SHIM_OBSERVERS_LEAKS_H
@@ -45,9 +45,9 @@ extern struct leak_report leak_report;
  * the last report stays. */
 bool leaks_find(const struct site_table *table, const struct allocator *allocator);
 
-/* Finds the leaks for who asks, in a child that has a copy of the memory, while the program runs
- * on. Where there can be no child, it finds them in a stopped world. To be called again until
- * `answered` is what was asked. may_wait: see find_leaks (alloc/allocator.h). */
+/* Answers a request: finds the leaks in a child that has a copy of the memory, while the program
+ * runs on. If there can be no child, it finds them in a stopped world. To be called again until
+ * `answered` equals `asked`. may_wait: see find_leaks (alloc/allocator.h). */
 void leaks_answer(const struct site_table *table, const struct allocator *allocator, bool may_wait);
 
 /* Any thread. */

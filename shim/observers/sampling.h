@@ -39,8 +39,8 @@ static inline void sampling_draw(struct sampling *sampling, uint32_t rate, uint6
     sampling->rate = rate;
 }
 
-/* For longer periods: the byte that was drawn stands for more, with the chance that makes up for
- * it, or is passed over. */
+/* Goes over to longer periods. With the chance old rate / new rate the byte that was drawn remains,
+ * and stands for `rate` bytes; otherwise another is drawn. So the estimates stay unbiased. */
 static inline void sampling_coarsen(struct sampling *sampling, uint32_t rate, uint64_t *random)
 {
     if (random_reduce(random_draw(random), rate) < sampling->rate)

@@ -7,11 +7,11 @@
  * the walk up its stack (stack_trace.h).
  *
  * Known stacks. Most samples are taken on a stack that was walked before. A small table holds such
- * stacks: where each return address lies, and of which site it is. When every one of them lies
- * there again, it is that stack, and the sample costs a quarter.
+ * stacks: for each, where its return addresses lie, and its site. If all of these addresses lie
+ * there again, it is the same stack, and the sample costs a quarter.
  *
- * The rate. Unless one is given, samples take about a hundredth of the program's time. Nor is the
- * rate finer than a few thousand samples of the heap at its peak need.
+ * The rate. Unless one is given, it adapts so that samples take about a hundredth of the program's
+ * time. It is never so fine that the heap at its peak has more than some 2,000 samples.
  *
  * Temporaries: allocations whose free is the next thing that their thread asks for. Each thread
  * remembers its last sample, and its countdown at that time. An allocation of a byte or more moves
@@ -21,9 +21,9 @@
  * Where the allocator reports leaks each allocation is sampled, and what the leaks add up to stands
  * in the report (leaks.h). What malloc gives is zeroed then: stale pointers in it would hide leaks.
  *
- * A signal handler that interrupts a sample of its thread is not sampled. A sample that another
- * thread would take while the process forks is lost, which is counted; what it frees leaves the
- * table when the fork is over (vm/freeze.h).
+ * What a signal handler allocates while it interrupts a sample of its thread is not sampled. A
+ * sample that a thread would take while the process forks is lost, and counted as lost. A block
+ * that is freed meanwhile leaves the table when the fork is over (vm/freeze.h).
  */
 #include "shim/observers/sites.h"
 
@@ -53,10 +53,10 @@
 
 enum { DEFAULT_FRAMES = 32 };
 
-/* The unit of work is a sample on a known stack; a walk counts WALK_WORK of them. A unit costs 150
- * ns and is to come once in WORK_NS of the process's time. After every BATCH of units the rate
- * changes. A batch that took longer than that leaves credit, up to MOST_CREDIT_NS; credit lets
- * later batches be up to four times as fast. */
+/* The unit of work is a sample on a known stack; a walk counts WALK_WORK units. A unit costs some
+ * 150 ns, and there shall be one in WORK_NS of the process's time. After every BATCH of units the
+ * rate changes. A batch that took longer than BATCH_NS leaves credit, up to MOST_CREDIT_NS. With
+ * credit later batches may take as little as a quarter of BATCH_NS. */
 enum {
     FINEST_RATE = 512,
     PEAK_SAMPLES = 2048,
@@ -255,9 +255,10 @@ static inline void answer_if_asked(void)
         answer_leaks();
 }
 
-/* As answer_leaks, without a wait: whoever has a lock may wait for this thread, which the
- * collector cannot stop in its handler. Who asks sends the signal again. A handler of the program's
- * may wait here that has interrupted malloc. */
+/* Like answer_leaks(), but waits for no lock: the holder of a lock may be a collection that waits
+ * for this thread, which cannot be stopped while it is in the handler. If nothing comes of it, the
+ * other process sends the signal again. The thread may also be in a handler of the program that has
+ * interrupted malloc. */
 static void answer_at_once(void)
 {
     if (!leaks_are_asked_for() || fork_chain_is_interrupted() || !lock_try(&sites.lock))

@@ -126,7 +126,8 @@ static bool further_words(const char *block, uint32_t *words[2])
     return words[0] && words[1];
 }
 
-/* Without memory it is not written, and counts as zero; of a large one what a word holds. */
+/* Without memory for the table nothing is written, and the slack counts as 0. If only the table of
+ * the two further words is lacking, it counts as UINT32_MAX. */
 static void write_slack(const void *block, uint64_t slack)
 {
     uint32_t *word = slack_word(block), *further[2];

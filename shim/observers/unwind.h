@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* A frame of the stack: these registers as they will be when the call that it has made returns. */
+/* A frame of the stack: the values that these registers will have when the frame's current call
+ * returns. */
 struct unwind_frame {
     uintptr_t rip, rsp, rbp;
 };

@@ -15,8 +15,8 @@
 #include "shim/route/route.h"
 
 /* In a shared library the table lies among the constants that ld.so relocates and then makes
- * read-only: these pages are written anyway. A static program may be linked without such pages:
- * there the table has one of its own. */
+ * read-only, so it costs no page of its own. A static program may be linked without such constants.
+ * There the table has a page of its own. */
 #ifdef PIC
 #define ROUTE_PLACE section(".data.rel.ro.route"), aligned(256)
 enum { ROUTE_PAGE_BYTES = sizeof(struct route) };

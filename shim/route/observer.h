@@ -39,11 +39,11 @@
  *    with a rank of their own below RANK_REGISTRY, added to what fork takes by
  *    fork_chain_add and taken by lock_enter, which does not wait during a fork: what is to be
  *    noted then is deferred), and errno stays as it was.
- *  - Blocks: alloc may return NULL; free's block is not NULL, but may be foreign or freed
- *    already (the allocator reports it); resize's block is ours, its size not 0, and NULL leaves
- *    the old block live.
- *  - Another thread may be handed a block as soon as inner.free() has it: what is to be noted of a
- *    free is noted before.
+ *  - Blocks: alloc may return NULL. The block of free is not NULL, but may be foreign or freed
+ *    already, which the allocator reports. The block of resize is ours and its size is not 0; if
+ *    resize returns NULL, the old block is still live.
+ *  - Another thread may be handed the block as soon as inner.free() is called. So an observer notes
+ *    a free before it calls inner.free().
  *  - Thread-local state is initial-exec (the library is built so) and a pointer or two.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_OBSERVER_H
@@ -55,7 +55,8 @@
 struct observer {
     const char *variable; /* of the environment; set, even to "", it asks for this observer */
 
-    /* True: the allocator asks for it, too. `value` is NULL then. May be NULL: none does. */
+    /* Whether the allocator asks for the observer, even if the variable is not set; `value` below
+     * is NULL then. May be NULL: no allocator asks. */
     bool (*is_needed)(const struct allocator *allocator);
 
     /* Returns the route through the observer to `inner`. Called once, with the allocator ready
@@ -95,8 +96,9 @@ void observers_thread_end(void);
  * recursion. */
 void observer_watch_thread(void);
 
-/* Where the library's own text lies. Nothing in the archive: in a static program ours and the
- * program's lie in one text, and the nearest frame counts. Not there in tests of one observer. */
+/* Where the library's own code lies. Empty in the archive: a static program has our code and its
+ * own in one text, so the nearest frame counts as the program's. Tests of a single observer do not
+ * define it. */
 struct text_range {
     const char *start, *end;
 };

@@ -2,10 +2,10 @@
  *
  * outside.h: looking into the heap from outside, and tuning it, while another thread may fork.
  *
- * What looks in takes the heap's locks, which fork holds. Its caller may hold a lock of libc's, as
- * the write function of a stream does, for which fork waits. So it must not wait for fork, no more
- * than malloc ([nobody-waits], vm/freeze.h). So it is an operation, and fork waits for its end.
- * While the heap is frozen nobody looks in, and tuning is put off.
+ * These functions take the heap's locks, which fork holds. Their caller may hold a lock of libc's
+ * for which fork waits: a stream's write function does. So they must not wait for fork, no more
+ * than malloc may ([nobody-waits], vm/freeze.h). Each call is an operation, for whose end fork
+ * waits. While the heap is frozen nobody looks into it, and tuning is deferred.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_OUTSIDE_H
 #define ALLOTROPE_SHIM_ROUTE_OUTSIDE_H

@@ -9,7 +9,7 @@
  * own handlers may run between them and allocate; nobody waits for the thread that forks
  * (vm/freeze.h).
  *
- * The end of the process: nothing. The heap is never torn down.
+ * The end of the process: a destructor calls the allocator's at_exit. The heap is never torn down.
  */
 #include "shim/route/process.h"
 
@@ -74,7 +74,7 @@ static void after_fork_in_child(void)
     fork_chain_child(attached->fork_child);
 }
 
-/* What calls are passed through to has a name that the user knows, and this library does not. */
+/* If calls are passed through, the allocator's name would tell nothing, so it is left out. */
 static void say_other_malloc(const struct allocator *allocator)
 {
     struct message message;

@@ -153,7 +153,8 @@ static bool protect_route(int protection)
     return !syscall_failed(SYSCALL_3(SYS_mprotect, page, PAGE_BYTES, protection));
 }
 
-/* Told apart by an allocator that wants to know, while nothing stands before it. */
+/* The operators of C++ are the allocator's own, if it has any and nothing stands between it and the
+ * program. Otherwise they are the route's alloc, alloc_aligned and free. */
 static void set_operators(struct route *route)
 {
     const struct allocator *allocator = route->allocator;
@@ -180,8 +181,8 @@ static void resolve(void)
     atomic_store_explicit(&is_resolved, true, memory_order_release);
 }
 
-/* Without the lock from the second call on: signal handlers and forked children come here, by any
- * of the functions that the library wraps, and the lock's holder may be what the handler
+/* Once the route is resolved the lock is not taken. Signal handlers and forked children come here
+ * by all functions that the library wraps. The lock's holder may be the code that the handler
  * interrupted, or a thread that the child does not have. */
 const struct configuration *route_resolve(void)
 {
@@ -246,8 +247,9 @@ bool route_wrap(struct route (*wrap)(struct route behind))
     return wrapped;
 }
 
-/* By an allocator's init, before there is a route, or with all other threads stopped: then a thread
- * that has the lock is in the middle of a change, and nobody else can take it. */
+/* Called by an allocator's init, before there is a route, or with all other threads stopped. In the
+ * second case the lock is only looked at: if a stopped thread has it, that thread is in the middle
+ * of a change of the route; if not, nobody can take it now. */
 static bool needs_sites(void)
 {
     sites_are_needed = true;

@@ -10,7 +10,8 @@
 /* The allocator that ALLOTROPE=next names; NULL in a library that has no route. */
 extern const struct allocator *const pass_through;
 
-/* What an allocator calls as allocator_needs_sites; NULL in a library that has no route. */
+/* What allocator_needs_sites and allocator_call_stack are set to (alloc/allocator.h). NULL in a
+ * library that has no route. */
 extern bool (*const route_needs_sites)(void);
 extern uint32_t (*const route_call_stack)(uintptr_t rip, uintptr_t rsp, uintptr_t rbp,
                                           const void **sites, uint32_t most);

@@ -3,10 +3,10 @@
  * deepbind.c: dlopen without RTLD_DEEPBIND.
  *
  * A library that is opened with that flag looks for malloc and free in its own dependencies first,
- * and finds glibc's. So it frees our blocks there, and glibc ends the process: php does so with
- * each of its extensions. As with the flag it would have the malloc that everybody else has in a
- * process without a preloaded one, it gets that here, too: the flag is dropped. Other symbols that
- * both the library and the program define are then the program's.
+ * and finds glibc's. So it passes our blocks to glibc's free, which ends the process. php opens
+ * each of its extensions so. Without a preloaded malloc such a library has the same malloc as the
+ * rest of the process. To give it the same here, the flag is dropped. Other symbols that both the
+ * library and the program define are then the program's.
  *
  * dlopen looks at its return address, by which it knows whose search path it has to take. So this
  * is not a call of the next dlopen but a jump to it, with the program's return address on the

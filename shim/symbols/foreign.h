@@ -8,9 +8,10 @@
 
 #include <stddef.h>
 
-/* A block of ours with the contents of a block whose size nobody knows: as much as was asked for
- * and can be read. The old one is left where it is. Reported like a foreign free. NULL and
- * ENOMEM as realloc. */
+/* Returns a block of ours of `size` bytes, with the contents of a foreign block whose size nobody
+ * knows: as many of these bytes as can be read. The old block is left alone. The call is reported,
+ * like a foreign free. Size 0: returns NULL. Without memory: NULL and ENOMEM, as realloc. A block
+ * of a second allocator (second_allocator.h) is resized by that, without a report. */
 void *foreign_realloc(void *block, size_t size);
 
 #endif

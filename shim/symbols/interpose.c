@@ -196,8 +196,8 @@ static size_t very_large(int value)
     return value < 0 ? SIZE_MAX : (size_t)value;
 }
 
-/* What means something here is done; the rest is accepted, as glibc accepts what it does not know.
- * 0: not set. */
+/* Sets the parameters that have a meaning here, and accepts all others, as glibc accepts what it
+ * does not know. Returns 1; 0 if the value was refused. */
 EXPORT int mallopt(int parameter, int value)
 {
     enum { MXFAST_MOST = 80 * sizeof(size_t) / 4 }; /* glibc's */

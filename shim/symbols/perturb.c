@@ -47,7 +47,8 @@ static void perturbed_free(void *block)
     inner.free(block);
 }
 
-/* What a block that moves leaves behind is overwritten too, so it does not move by itself. */
+/* A block that grows is moved here, so that the memory that it leaves is overwritten, too. (The
+ * allocator may move a block that shrinks; the old memory is not overwritten then.) */
 static void *perturbed_resize(void *block, size_t size)
 {
     size_t usable = inner.usable_size(block);

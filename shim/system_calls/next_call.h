@@ -3,10 +3,11 @@
  * next_call.h: the function behind one that is interposed: libc's own, or that of a library
  * between.
  *
- * Most may be called where the loader's lock must not be waited for: in a signal handler, in the
- * child of vfork or of _Fork. Another thread may hold the lock, which may wait in turn for a
- * collection that waits for the parent of the vfork; in the child of _Fork nobody releases it. So
- * all are found by a constructor (next_call.c). A call that comes before it searches by itself.
+ * To search for such a function takes the loader's lock. Most of these functions may be called
+ * where nobody must wait for that lock: in a signal handler, or in the child of vfork or of _Fork.
+ * The lock's holder may wait for a collection, and the collection for the parent of the vfork. In
+ * the child of _Fork nobody releases the lock. So a constructor finds all of the functions
+ * beforehand (next_call.c). Only a call that comes before the constructor searches by itself.
  */
 #ifndef ALLOTROPE_SHIM_SYSTEM_CALLS_NEXT_CALL_H
 #define ALLOTROPE_SHIM_SYSTEM_CALLS_NEXT_CALL_H
@@ -64,8 +65,8 @@ static inline void *next_of(struct next_function *function)
     NEXT_FUNCTION(next_record, #name); \
     __typeof__(name) *next = next_of(&next_record)
 
-/* A system call in place of a function of libc's that is a point of cancellation. As libc does it:
- * while the call waits its thread may be cancelled at any time. */
+/* CANCELLABLE(call) makes a system call in place of a function of libc's that is a cancellation
+ * point. As in libc, the thread may be cancelled at any time while the call waits. */
 #ifdef PIC
 #define CANCELLABLE(call) (call)
 #else

@@ -13,8 +13,9 @@
  * poll() waits for the rest of the timeout. Until the program sets the first such timeout, no
  * socket is asked for one.
  *
- * A write of more than a pipe takes at once returns a part when it is interrupted, and so do its
- * kin for sockets, and those for parts: the rest follows by another call.
+ * A write of more bytes than a pipe takes at once may transfer only a part when a signal interrupts
+ * it. The same is true of send, recv with MSG_WAITALL, writev and the like. If a collection has cut
+ * a transfer short, the functions here transfer the rest by further calls.
  *
  * With an allocator that is no collector, each function is libc's.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * without_collections.h: a call of the kernel's beside which no collection may run.
+ * without_collections.h: holds collections off during a system call.
  *
  * May be used in a signal handler and in a vfork child: it takes no memory but the stack.
  */
