@@ -209,6 +209,14 @@ enum {
     NO_CALL = 0x90,  /* nop */
 };
 
+/* Copies memory of the program's. False: it cannot be read. */
+static bool read_program(const void *start, void *copy, size_t bytes)
+{
+    struct iovec to = {copy, bytes}, from = {(void *)(uintptr_t)start, bytes};
+    return SYSCALL_6(SYS_process_vm_readv, SYSCALL_0(SYS_getpid), &to, 1, &from, 1, 0) ==
+           (long)bytes;
+}
+
 /* Copies instructions; what cannot be read is NO_CALL. They may begin a page, or end it, and what
  * lies beside that page may be gone. */
 static void copy_code(uintptr_t start, unsigned char *copy, size_t bytes, uintptr_t running)
@@ -219,8 +227,7 @@ static void copy_code(uintptr_t start, unsigned char *copy, size_t bytes, uintpt
         memcpy(copy, (const void *)start, bytes);
         return;
     }
-    struct iovec to = {copy, bytes}, from = {(void *)start, bytes};
-    SYSCALL_6(SYS_process_vm_readv, SYSCALL_0(SYS_getpid), &to, 1, &from, 1, 0);
+    read_program((const void *)start, copy, bytes);
 }
 
 static bool is_system_call(const unsigned char *instruction)
@@ -254,14 +261,17 @@ static long interrupted_call(const greg_t *registers)
     return -1;
 }
 
-/* A pointer to the time may be in a structure that the flags tell of. */
+/* A pointer to the time may be in a structure that the flags tell of. The call may not have been
+ * made yet: then the structure's address is the kernel's to judge. */
 static bool ring_waits_without_limit(const greg_t *registers)
 {
     unsigned flags = (unsigned)registers[REG_R10];
     if (flags & RING_LIMIT_REGISTERED)
         return false;
-    const struct ring_wait *wait = (const struct ring_wait *)registers[REG_R8];
-    return !(flags & RING_LIMIT_BELOW) || wait->limit == 0;
+    struct ring_wait wait = {.limit = 0};
+    if (flags & RING_LIMIT_BELOW)
+        read_program((const void *)registers[REG_R8], &wait, sizeof wait);
+    return wait.limit == 0;
 }
 
 /* Whether the call may be restarted with the registers as they are. */
@@ -408,9 +418,8 @@ static bool count_stop_as_waited(struct time_left left, uint64_t stopped_ns)
     const int64_t longest = INT64_C(1) << 32; /* seconds; a longer wait may end late */
     int64_t now[2];
     struct iovec own = {now, sizeof now}, program = {left.time, sizeof now};
-    long process = SYSCALL_0(SYS_getpid);
-    if (SYSCALL_6(SYS_process_vm_readv, process, &own, 1, &program, 1, 0) != sizeof now ||
-        now[0] < 0 || now[0] > longest || now[1] < 0 || now[1] >= left.units)
+    if (!read_program(left.time, now, sizeof now) || now[0] < 0 || now[0] > longest || now[1] < 0 ||
+        now[1] >= left.units)
         return true;
     if (left.has_slack)
         stopped_ns += timer_slack_ns();
@@ -418,7 +427,7 @@ static bool count_stop_as_waited(struct time_left left, uint64_t stopped_ns)
     units = units > 0 ? units : 0;
     now[0] = units / left.units;
     now[1] = units % left.units;
-    SYSCALL_6(SYS_process_vm_writev, process, &own, 1, &program, 1, 0);
+    SYSCALL_6(SYS_process_vm_writev, SYSCALL_0(SYS_getpid), &own, 1, &program, 1, 0);
     return units > 0;
 }
 

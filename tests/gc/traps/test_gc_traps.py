@@ -43,7 +43,7 @@ WAITS = (
     "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
     "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit recvmmsg-limit "
     "sendmmsg-limit epoll-span semtimedop sigtimedwait signals "
-    "peek peek-message short-sleeps"
+    "peek peek-message short-sleeps bad-ring-argument"
 )
 WORLD = (
     "epoll signal-values signal-by-descriptor "

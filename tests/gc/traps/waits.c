@@ -26,6 +26,7 @@
 #include <sys/uio.h>
 #include <threads.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "tests/gc/traps/trap.h"
@@ -386,6 +387,57 @@ static void signals_end_waits(void)
     require(lost <= SIGNALS / 2);
 }
 
+/* A thread is stopped as it is about to call io_uring_enter with a bad pointer, which is the
+ * kernel's to refuse. It comes there out of a handler, in which the stop's signal is blocked: so
+ * that is delivered in the moment of the handler's return. */
+
+static _Atomic bool stop_is_awaited;
+
+static void await_stop(int signal_number, siginfo_t *info, void *context)
+{
+    enum { STOP_SIGNAL = 33 };
+    (void)signal_number, (void)info;
+    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    uint64_t all = ~UINT64_C(0), pending = 0;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
+    stop_is_awaited = true;
+    while (!(pending >> (STOP_SIGNAL - 1) & 1))
+        syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    registers[REG_RAX] = SYS_io_uring_enter;
+    registers[REG_RDI] = -1; /* no ring: nothing is looked at */
+    registers[REG_R10] = IORING_ENTER_EXT_ARG;
+    registers[REG_R8] = 4096;
+    registers[REG_R9] = 24;
+}
+
+static void *enter_ring(void *unused)
+{
+    long result;
+    long process = getpid(), thread = gettid(), number = SIGUSR1;
+    /* The first sends the signal, the second is what the handler makes of it. */
+    __asm__ volatile("syscall\n\tsyscall"
+                     : "=a"(result), "+D"(process), "+S"(thread), "+d"(number)
+                     : "a"(SYS_tgkill)
+                     : "rcx", "r8", "r9", "r10", "r11", "memory");
+    require(result == -EBADF || result == -ENOSYS || result == -EPERM);
+    return unused;
+}
+
+static void bad_ring_argument(void)
+{
+    struct sigaction action = {.sa_sigaction = await_stop, .sa_flags = SA_SIGINFO};
+    require(sigaction(SIGUSR1, &action, NULL) == 0);
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        stop_is_awaited = false;
+        require(pthread_create(&thread, NULL, enter_ring, NULL) == 0);
+        while (!stop_is_awaited)
+            sched_yield();
+        malloc_trim(0);
+        require(pthread_join(thread, NULL) == 0);
+    }
+}
+
 /* More bytes than fit are written, sent or received at once, whatever happens meanwhile. */
 
 enum { MANY_BYTES = 1 << 20 };
@@ -529,6 +581,10 @@ int main(int count, char **arguments)
     }
     if (!strcmp(wait_name, "short-sleeps")) {
         short_sleeps();
+        return 0;
+    }
+    if (!strcmp(wait_name, "bad-ring-argument")) {
+        bad_ring_argument();
         return 0;
     }
     pthread_t thread;
