@@ -443,8 +443,11 @@ static bool needs_pins(void)
     return classic && collection_is_available(&classic->driver);
 }
 
+/* In a child by number the lock may be held for ever. */
 static void before_hiding(void)
 {
+    if (!collection_is_of_this_process(&classic->driver))
+        return;
     lock_acquire(&lock);
     collection_before_hiding(&classic->driver);
     lock_release(&lock);
@@ -452,6 +455,8 @@ static void before_hiding(void)
 
 static void enter_sandbox(void)
 {
+    if (!collection_is_of_this_process(&classic->driver))
+        return;
     lock_acquire(&lock);
     collection_never_again(&classic->driver);
     lock_release(&lock);

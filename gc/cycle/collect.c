@@ -945,6 +945,8 @@ void collect_after_exec(void)
 
 void collect_before_hiding(void)
 {
+    if (!collection_is_of_this_process(&state.driver))
+        return;
     lock_acquire(&state.lock);
     collection_before_hiding(&state.driver);
     lock_release(&state.lock);
@@ -955,8 +957,11 @@ bool collect_is_available(void)
     return collection_is_available(&state.driver);
 }
 
+/* In a child by number the locks may be held for ever. */
 bool collect_never_again(void)
 {
+    if (!collection_is_of_this_process(&state.driver))
+        return false;
     lock_acquire(&state.lock);
     blocks_lock();
     end_sweep();

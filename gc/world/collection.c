@@ -285,6 +285,11 @@ void collection_after_exec(struct collection_driver *driver)
         ;
 }
 
+bool collection_is_of_this_process(const struct collection_driver *driver)
+{
+    return driver->available && is_own_process(driver);
+}
+
 bool collection_is_allowed(const struct collection_driver *driver)
 {
     return driver->available && is_own_process(driver) && atomic_load(&driver->execs) == 0;

@@ -182,6 +182,9 @@ bool collection_works(const struct collection_driver *driver);
 /* False: there are none, and there will be none. Any thread. */
 bool collection_is_available(const struct collection_driver *driver);
 
+/* False: there are none, or this is a child by number, or of vfork. Any thread, no lock. */
+bool collection_is_of_this_process(const struct collection_driver *driver);
+
 /* From now on there are none: for a sandbox. False: nothing has changed, because there were none,
  * or because it is a vfork child that enters one. */
 bool collection_never_again(struct collection_driver *driver);

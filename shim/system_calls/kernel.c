@@ -17,6 +17,7 @@
  *
  * With an allocator that is no collector, nothing of this has an effect.
  */
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -181,6 +182,15 @@ static void enter_sandbox(const struct allocator *allocator)
         allocator->enter_sandbox();
 }
 
+/* Whether the call can succeed. Programs ask by one that cannot what the kernel offers. */
+static bool may_enter_sandbox(int option, const unsigned long arguments[4])
+{
+    if (option == PR_SET_NO_NEW_PRIVS)
+        return arguments[0] == 1 && !arguments[1] && !arguments[2] && !arguments[3];
+    return option == PR_SET_SECCOMP && (arguments[0] == SECCOMP_MODE_STRICT ||
+                                        (arguments[0] == SECCOMP_MODE_FILTER && arguments[1]));
+}
+
 EXPORT int prctl(int option, ...)
 {
     va_list list;
@@ -190,7 +200,7 @@ EXPORT int prctl(int option, ...)
         arguments[i] = va_arg(list, unsigned long);
     va_end(list);
     const struct allocator *allocator = route_resolve()->allocator;
-    if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
+    if (may_enter_sandbox(option, arguments))
         enter_sandbox(allocator);
     if (option == PR_SET_DUMPABLE && arguments[0] == 0 && allocator->before_hiding)
         allocator->before_hiding();

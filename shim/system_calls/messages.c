@@ -184,7 +184,7 @@ EXPORT int ioctl(int descriptor, unsigned long request, ...)
 static void pin_unbuffered(const void *data, size_t bytes, FILE *stream)
 {
     enum { UNBUFFERED = 2 }; /* _IO_UNBUFFERED of glibc */
-    if (stream->_flags & UNBUFFERED)
+    if (bytes > 0 && stream->_flags & UNBUFFERED)
         pin_message(data, bytes);
 }
 

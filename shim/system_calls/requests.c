@@ -23,10 +23,12 @@
 
 /* A static program has libc's own functions: none of them can be found from here. */
 #ifdef PIC
+/* libc may refuse the call, or ignore the event, without a look at it. */
 static void pin_value(const struct sigevent *event)
 {
-    if (event)
-        pin_address(event->sigev_value.sival_ptr);
+    struct sigevent copy;
+    if (event && read_program(&copy, event, sizeof copy) == sizeof copy)
+        pin_address(copy.sigev_value.sival_ptr);
 }
 
 EXPORT int aio_read(struct aiocb *request)
@@ -69,9 +71,13 @@ EXPORT int lio_listio(int mode, struct aiocb *const requests[], int count, struc
 {
     FIND_NEXT(lio_listio);
     pin_value(event);
-    for (int i = 0; i < count; i++)
-        if (requests[i])
-            pin_value(&requests[i]->aio_sigevent);
+    struct aiocb *request;
+    for (int i = 0; i < count; i++) {
+        if (read_program(&request, &requests[i], sizeof request) != sizeof request)
+            break;
+        if (request)
+            pin_value(&request->aio_sigevent);
+    }
     return next(mode, requests, count, event);
 }
 

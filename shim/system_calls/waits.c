@@ -77,7 +77,8 @@ static bool was_ended_by_collection(struct timed_wait *wait, long result)
 static int remaining_ms(const struct timed_wait *wait, int64_t timeout_ns)
 {
     int64_t remaining_ns = wait->begun_ns + timeout_ns - (int64_t)monotonic_ns();
-    return remaining_ns > 0 ? (int)((remaining_ns + 999999) / 1000000) : 0;
+    int64_t remaining = remaining_ns > 0 ? (remaining_ns + 999999) / 1000000 : 0;
+    return remaining < INT_MAX ? (int)remaining : INT_MAX;
 }
 
 /* Whether to restart the wait, then with a timeout of *left. */
@@ -207,13 +208,19 @@ static struct transfer begin_transfer(size_t bytes)
     return transfer;
 }
 
-static bool was_cut_short(struct transfer *transfer, ssize_t done, size_t bytes)
+/* Whether a collection has ended a wait of this thread since the last question. */
+static bool was_interrupted(struct transfer *transfer)
 {
-    if (done <= 0 || (size_t)done >= bytes || !transfer->ended_waits)
+    if (!transfer->ended_waits)
         return false;
     uint32_t before = transfer->ended;
     transfer->ended = transfer->ended_waits();
     return transfer->ended != before;
+}
+
+static bool was_cut_short(struct transfer *transfer, ssize_t done, size_t bytes)
+{
+    return done > 0 && (size_t)done < bytes && was_interrupted(transfer);
 }
 
 static ssize_t write_some(int descriptor, const void *buffer, size_t bytes)
@@ -234,51 +241,46 @@ EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
     return done;
 }
 
-/* Messages in parts. Their number and sizes are looked at when the kernel has found them good. */
+/* Messages in parts. The list of parts is read only when a collection has ended the call, and as
+ * memory that may be gone: another thread may have freed it since the kernel has read it. */
 
 static size_t bytes_of_parts(const struct iovec *parts, size_t count)
 {
+    struct iovec part;
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += parts[i].iov_len;
+    for (; count > 0 && read_program(&part, parts, sizeof part) == sizeof part; count--, parts++)
+        bytes += part.iov_len;
     return bytes;
 }
 
-/* What is left of a message of which `done` bytes are done: the rest of a part, then whole ones. */
+/* What is left of the first part of a message that is not done. No bytes: all is. */
 struct rest {
-    const struct iovec *parts;
-    size_t count;
-    char *start; /* of the rest of the first of them */
+    char *start;
     size_t bytes;
 };
 
 static struct rest rest_of_parts(const struct iovec *parts, size_t count, ssize_t done)
 {
+    struct iovec part;
     size_t left = (size_t)done;
-    while (count > 0 && left >= parts->iov_len) {
-        left -= parts->iov_len;
-        parts++;
-        count--;
+    for (; count > 0 && read_program(&part, parts, sizeof part) == sizeof part; count--, parts++) {
+        if (left < part.iov_len)
+            return (struct rest){(char *)part.iov_base + left, part.iov_len - left};
+        left -= part.iov_len;
     }
-    struct rest rest = {parts, count, NULL, 0};
-    if (count > 0) {
-        rest.start = (char *)parts->iov_base + left;
-        rest.bytes = parts->iov_len - left;
-    }
-    return rest;
+    return (struct rest){NULL, 0};
 }
 
-/* Hands on what is left of a message after the `done` bytes of a call that may have been cut short,
- * part by part. Returns what is done then. */
+typedef ssize_t hand_on_part(int descriptor, char *start, size_t bytes, int flags);
+
+/* Hands on, part by part, what is left of a message after the `done` bytes of a call that a
+ * collection may have cut short. Returns what is done then. */
 static ssize_t complete(struct transfer *transfer, int descriptor, const struct iovec *parts,
-                        size_t count, ssize_t done, int flags,
-                        ssize_t (*hand_on)(int descriptor, char *start, size_t bytes, int flags))
+                        size_t count, ssize_t done, int flags, hand_on_part *hand_on)
 {
-    if (done <= 0 || !was_cut_short(transfer, done, bytes_of_parts(parts, count)))
-        return done;
     for (;;) {
         struct rest rest = rest_of_parts(parts, count, done);
-        ssize_t more = rest.count > 0 ? hand_on(descriptor, rest.start, rest.bytes, flags) : 0;
+        ssize_t more = rest.bytes > 0 ? hand_on(descriptor, rest.start, rest.bytes, flags) : 0;
         if (more <= 0)
             return done;
         done += more;
@@ -305,7 +307,9 @@ EXPORT ssize_t writev(int descriptor, const struct iovec *parts, int count)
     pin_parts(parts, (size_t)count);
     struct transfer transfer = begin_transfer(SIZE_MAX);
     ssize_t done = write_parts(descriptor, parts, count);
-    return complete(&transfer, descriptor, parts, (size_t)count, done, 0, write_part);
+    return done > 0 && was_interrupted(&transfer)
+               ? complete(&transfer, descriptor, parts, (size_t)count, done, 0, write_part)
+               : done;
 }
 
 /* The kernel restarts a sleep by itself if it can store the remaining time: so it always can. */
@@ -412,6 +416,8 @@ static bool must_send_again(struct timed_wait *wait, long result, int descriptor
 EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
                         struct sockaddr *address, socklen_t *length)
 {
+    if (!address)
+        return recv(descriptor, buffer, bytes, flags);
     WAIT_ON_SOCKET(recvfrom, must_receive_again,
                    SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address, length),
                    descriptor, buffer, bytes, flags, address, length);
@@ -424,11 +430,20 @@ static ssize_t receive_some(int descriptor, void *buffer, size_t bytes, int flag
                    bytes, flags);
 }
 
+/* MSG_WAITALL has no meaning elsewhere: a datagram may be short. */
+static bool is_stream(int descriptor)
+{
+    int type = 0;
+    socklen_t bytes = sizeof type;
+    SYSCALL_5(SYS_getsockopt, descriptor, SOL_SOCKET, SO_TYPE, &type, &bytes);
+    return type == SOCK_STREAM;
+}
+
 EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
 {
     struct transfer transfer = begin_transfer(flags & MSG_WAITALL ? SIZE_MAX : 0);
     ssize_t done = receive_some(descriptor, buffer, bytes, flags), more = done;
-    while (more > 0 && was_cut_short(&transfer, done, bytes)) {
+    while (more > 0 && was_cut_short(&transfer, done, bytes) && is_stream(descriptor)) {
         size_t kept = flags & MSG_PEEK ? 0 : (size_t)done; /* a peek begins where it began */
         more = receive_some(descriptor, (char *)buffer + kept, bytes - kept, flags);
         done = more > 0 ? (ssize_t)kept + more : done;
@@ -454,12 +469,23 @@ static ssize_t peek_whole_message(int descriptor, struct msghdr *message, int fl
     struct msghdr given;
     bool is_known = read_program(&given, message, sizeof given) == sizeof given;
     ssize_t done = receive_message(descriptor, message, flags);
-    while (is_known && done > 0 &&
-           was_cut_short(&transfer, done, bytes_of_parts(given.msg_iov, given.msg_iovlen))) {
+    while (is_known && done > 0 && was_interrupted(&transfer) && is_stream(descriptor) &&
+           (size_t)done < bytes_of_parts(given.msg_iov, given.msg_iovlen)) {
         *message = given;
         done = receive_message(descriptor, message, flags);
     }
     return done;
+}
+
+static ssize_t complete_message(struct transfer *transfer, int descriptor,
+                                const struct msghdr *message, ssize_t done, int flags,
+                                hand_on_part *hand_on)
+{
+    struct msghdr header;
+    if (done <= 0 || !was_interrupted(transfer) || !is_stream(descriptor) ||
+        read_program(&header, message, sizeof header) != sizeof header)
+        return done;
+    return complete(transfer, descriptor, header.msg_iov, header.msg_iovlen, done, flags, hand_on);
 }
 
 /* What belongs to the message as a whole came with its first bytes. */
@@ -469,9 +495,7 @@ EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
         return peek_whole_message(descriptor, message, flags);
     struct transfer transfer = begin_transfer(flags & MSG_WAITALL ? SIZE_MAX : 0);
     ssize_t done = receive_message(descriptor, message, flags);
-    return done <= 0 ? done
-                     : complete(&transfer, descriptor, message->msg_iov, message->msg_iovlen, done,
-                                flags, receive_part);
+    return complete_message(&transfer, descriptor, message, done, flags, receive_part);
 }
 
 EXPORT int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags)
@@ -540,9 +564,7 @@ EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
     pin_header(message);
     struct transfer transfer = begin_transfer(SIZE_MAX);
     ssize_t done = send_message(descriptor, message, flags);
-    return done <= 0 ? done
-                     : complete(&transfer, descriptor, message->msg_iov, message->msg_iovlen, done,
-                                flags, send_part);
+    return complete_message(&transfer, descriptor, message, done, flags, send_part);
 }
 
 /* Many messages in one call: what it returns is how many were handed on. */

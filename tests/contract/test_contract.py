@@ -97,6 +97,7 @@ PLAIN = [
     "impossible_sizes",
     "information sums",
     "information full",
+    "judged_by_libc",
     "libc_results",
     "random_calls",
     "refused_sizes too-large",
