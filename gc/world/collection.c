@@ -262,11 +262,16 @@ static bool is_own_process(const struct collection_driver *driver)
     return SYSCALL_0(SYS_getpid) == driver->process;
 }
 
+bool collection_is_of_this_process(const struct collection_driver *driver)
+{
+    return driver->available && is_own_process(driver);
+}
+
 /* [running-then-execs] */
 bool collection_before_exec(struct collection_driver *driver)
 {
     static const struct timespec nap = {.tv_nsec = 100000};
-    if (!driver->available || !is_own_process(driver))
+    if (!collection_is_of_this_process(driver))
         return false;
     atomic_fetch_add(&driver->execs, 1);
     while (atomic_load(&driver->running))
@@ -278,21 +283,16 @@ bool collection_before_exec(struct collection_driver *driver)
 /* In the child of a fork that a handler made during the call there is none to take back. */
 void collection_after_exec(struct collection_driver *driver)
 {
-    if (!driver->available || !is_own_process(driver))
+    if (!collection_is_of_this_process(driver))
         return;
     unsigned execs = atomic_load(&driver->execs);
     while (execs > 0 && !atomic_compare_exchange_weak(&driver->execs, &execs, execs - 1))
         ;
 }
 
-bool collection_is_of_this_process(const struct collection_driver *driver)
-{
-    return driver->available && is_own_process(driver);
-}
-
 bool collection_is_allowed(const struct collection_driver *driver)
 {
-    return driver->available && is_own_process(driver) && atomic_load(&driver->execs) == 0;
+    return collection_is_of_this_process(driver) && atomic_load(&driver->execs) == 0;
 }
 
 bool collection_is_put_off(const struct collection_driver *driver)
@@ -437,7 +437,7 @@ bool collection_is_available(const struct collection_driver *driver)
 
 bool collection_never_again(struct collection_driver *driver)
 {
-    if (!driver->available || !is_own_process(driver))
+    if (!collection_is_of_this_process(driver))
         return false;
     wait_for_resumed();
     driver->available = false;
@@ -446,7 +446,7 @@ bool collection_never_again(struct collection_driver *driver)
 
 void collection_before_hiding(const struct collection_driver *driver)
 {
-    if (driver->available && is_own_process(driver))
+    if (collection_is_of_this_process(driver))
         process_keep_files();
 }
 

@@ -4,7 +4,7 @@
  *
  * The kernel is asked (smaps: "dc") what is excepted.
  */
-#include "tests/unit/unit.h"
+#include "tests/gc/world/lend.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,16 +76,6 @@ static bool is_excepted(const char *address)
 static bool is_lent(const char *address)
 {
     return excepted_is_lent(process_mapping_at((uintptr_t)address));
-}
-
-static void lend(void)
-{
-    const struct mapping *mappings;
-    size_t count;
-    assert_true(process_read_mappings(&mappings, &count));
-    for (size_t i = 0; i < count; i++)
-        if (excepted_may_be_lent(&mappings[i]))
-            excepted_lend(&mappings[i]);
 }
 
 static bool a_child_has(char *address)

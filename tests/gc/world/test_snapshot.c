@@ -5,7 +5,7 @@
  * `work` is a function of the test's that runs in the child, and writes what it finds into the
  * result, which is shared.
  */
-#include "tests/unit/unit.h"
+#include "tests/gc/world/lend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -328,16 +328,6 @@ static void test_what_is_withheld_is_no_lack_and_there_afterwards(void **state)
         assert_int_equal(status, 0);
     }
     snapshot.withholds = false;
-}
-
-static void lend(void)
-{
-    const struct mapping *mappings;
-    size_t count;
-    assert_true(process_read_mappings(&mappings, &count));
-    for (size_t i = 0; i < count; i++)
-        if (excepted_may_be_lent(&mappings[i]))
-            excepted_lend(&mappings[i]);
 }
 
 /* [nothing lacking] The parent has left it to the child. */
