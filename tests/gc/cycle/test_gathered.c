@@ -213,11 +213,21 @@ static void test_mappings_that_allow_no_huge_pages_do_not_end_the_gathering(void
         pages_unmap(mappings[i], (i == 0 ? 16 : 2) * HUGE_PAGE_BYTES);
 }
 
-/* A page in a pipe is held as by a device. */
+static bool are_huge(uintptr_t start, uintptr_t end)
+{
+    bool all = true;
+    assert_true(resident_open());
+    for (uintptr_t span = start; span < end; span += HUGE_PAGE_BYTES)
+        all &= resident_is_huge(span, span + HUGE_PAGE_BYTES);
+    return all;
+}
+
+/* A page in a pipe is held as by a device. The kernel also refuses a span for a moment now and
+ * then, which a later cycle mends; the held page is refused in each of them. */
 static void test_a_page_that_is_held_spares_no_more_than_its_span(void **state)
 {
     (void)state;
-    enum { SPANS = 8 };
+    enum { SPANS = 8, CYCLES_AT_MOST = 20 };
     int ends[2];
     if (!has_huge_pages() || pipe(ends) != 0)
         skip();
@@ -226,13 +236,11 @@ static void test_a_page_that_is_held_spares_no_more_than_its_span(void **state)
         assert_int_equal(madvise(pages + i, PAGE_BYTES, MADV_POPULATE_WRITE), 0);
     struct iovec held_page = {pages + PAGE_BYTES, PAGE_BYTES};
     assert_int_equal(vmsplice(ends[1], &held_page, 1, 0), PAGE_BYTES);
-    whole_cycle(); /* makes the mapping known */
-    whole_cycle();
-    assert_true(resident_open());
-    for (uintptr_t i = 1; i < SPANS; i++) {
-        uintptr_t span = (uintptr_t)pages + i * HUGE_PAGE_BYTES;
-        assert_true(resident_is_huge(span, span + HUGE_PAGE_BYTES));
-    }
+    uintptr_t second = (uintptr_t)pages + HUGE_PAGE_BYTES;
+    uintptr_t end_of_pages = (uintptr_t)pages + SPANS * HUGE_PAGE_BYTES;
+    for (int cycles = 0; cycles < CYCLES_AT_MOST && !are_huge(second, end_of_pages); cycles++)
+        whole_cycle();
+    assert_true(are_huge(second, end_of_pages));
     close(ends[0]);
     close(ends[1]);
     pages_unmap(pages, SPANS * HUGE_PAGE_BYTES);
