@@ -43,6 +43,8 @@ struct allocator_statistics {
 };
 
 typedef void statistic_visitor(void *argument, const char *group, const char *key, uint64_t number);
+/* counter: 8 bytes, never moved. */
+typedef void counter_visitor(const char *name, const void *counter);
 
 /* What a program may ask for by mallopt. */
 enum tuning {
@@ -161,6 +163,8 @@ struct allocator {
     /* Counters of the allocator's own, for statistics: visits each as a key in a group, a group's
      * keys one after the other. A group's name must stay as long; a key need not. */
     void (*more_statistics)(statistic_visitor *visit, void *argument);
+    /* Visits the counters that another process may read while this one runs, once, after init. */
+    void (*counters)(counter_visitor *visit);
     /* The kernel has been handed `address`: if it points into a block, the block stays until it is
      * freed, since the kernel's pointer to it cannot be seen. address: any word. */
     void (*pin)(const void *address);

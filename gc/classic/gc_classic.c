@@ -608,6 +608,11 @@ static void more_statistics(statistic_visitor *visit, void *argument)
     utilisation_visit(driver->utilisation, visit, argument);
 }
 
+static void counters(counter_visitor *visit)
+{
+    collection_counters(&classic->driver, visit);
+}
+
 const struct allocator gc_classic = {
     .name = "gc",
     .preset = "classic",
@@ -633,6 +638,7 @@ const struct allocator gc_classic = {
     .walk = walk,
     .is_valid = is_valid,
     .more_statistics = more_statistics,
+    .counters = counters,
     .pin = pin,
     .needs_pins = needs_pins,
     .enter_sandbox = enter_sandbox,

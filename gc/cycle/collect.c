@@ -982,6 +982,14 @@ const struct collect_statistics *collect_statistics(void)
     return &state.statistics;
 }
 
+void collect_counters(counter_visitor *visit)
+{
+    collection_counters(&state.driver, visit);
+    visit("gc_freed_bytes", &state.statistics.freed_bytes);
+    if (generations_are_on())
+        visit("gc_minor_collections", &state.statistics.minor.collections);
+}
+
 void collect_fork_child(void)
 {
     if (state.driver.available)

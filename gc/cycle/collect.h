@@ -120,6 +120,9 @@ bool collect_never_again(void);
 /* Without the lock they are hints: another thread may be counting. */
 const struct collect_statistics *collect_statistics(void);
 
+/* See struct allocator. */
+void collect_counters(counter_visitor *visit);
+
 /* Set before collect_init: called after a collection that found a pointer to a suspect. */
 extern void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 

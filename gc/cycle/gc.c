@@ -900,12 +900,6 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         [CAUSE_ASKED] = "asked",           [CAUSE_VERIFY] = "to_verify",
         [CAUSE_CYCLE] = "cycle_to_verify", [CAUSE_LEAKS] = "leaks",
     };
-    static const char *const failures[STOP_FAILURES] = {
-        [STOP_NO_THREAD_LIST] = "no_thread_list",
-        [STOP_NO_SIGNAL] = "no_signal",
-        [STOP_TIMEOUT] = "thread_does_not_stop",
-        [STOP_TOO_MANY] = "too_many_threads",
-    };
     const struct collect_statistics *statistics = collect_statistics();
     const struct collection_statistics *driver = statistics->driver;
     visit(argument, "gc", "collections", driver->collections);
@@ -936,7 +930,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)
         visit(argument, "gc_causes", causes[i], statistics->causes[i]);
     for (unsigned i = 1; i < STOP_FAILURES; i++)
-        visit(argument, "gc_given_up", failures[i], driver->given_up[i]);
+        visit(argument, "gc_given_up", collection_failures[i], driver->given_up[i]);
     visit(argument, "gc_given_up", "roots_unreadable", driver->given_up_roots);
     visit(argument, "gc_given_up", "not_available", driver->unavailable);
     if (generations_are_on())
@@ -966,6 +960,7 @@ const struct allocator gc_default = {
     .collect = gc_collect,
     .holds_no_pointers = gc_holds_no_pointers,
     .more_statistics = gc_statistics,
+    .counters = collect_counters,
     .pin = gc_pin,
     .needs_pins = collect_is_available,
     .allocated_by = gc_allocated_by,

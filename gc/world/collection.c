@@ -66,6 +66,26 @@ struct times {
     uint64_t begun_cpu; /* of the process's own clock */
 };
 
+const char *const collection_failures[STOP_FAILURES] = {
+    [STOP_NO_THREAD_LIST] = "no_thread_list",
+    [STOP_NO_SIGNAL] = "no_signal",
+    [STOP_TIMEOUT] = "thread_does_not_stop",
+    [STOP_TOO_MANY] = "too_many_threads",
+};
+
+void collection_counters(const struct collection_driver *driver, counter_visitor *visit)
+{
+    const struct collection_statistics *statistics = &driver->statistics;
+    visit("gc_collections", &statistics->collections);
+    visit("gc_pause_ns", &statistics->pause_ns);
+    visit("gc_longest_pause_ns", &statistics->longest_pause_ns);
+    visit("gc_live_bytes", &statistics->live_bytes);
+    for (unsigned i = 1; i < STOP_FAILURES; i++)
+        visit(collection_failures[i], &statistics->given_up[i]);
+    visit("roots_unreadable", &statistics->given_up_roots);
+    visit("not_available", &statistics->unavailable);
+}
+
 static void count_pause(struct collection_statistics *statistics, uint64_t pause_ns)
 {
     uint64_t microseconds = pause_ns / 1000;

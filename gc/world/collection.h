@@ -48,6 +48,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alloc/allocator.h"
 #include "gc/world/roots.h"
 #include "gc/world/snapshot.h"
 #include "gc/world/stop.h"
@@ -123,6 +124,12 @@ struct collection_driver {
     struct collection current;
     struct collection_statistics statistics;
 };
+
+/* Names of the reasons for which a collection was given up, as reports have them. */
+extern const char *const collection_failures[STOP_FAILURES];
+
+/* Visits what `allotrope stats PID` shows of the collections. */
+void collection_counters(const struct collection_driver *driver, counter_visitor *visit);
 
 /* False: there can be no collections here (no /proc, no memory), now or later. */
 bool collection_init(struct collection_driver *driver, const struct collector *collector);

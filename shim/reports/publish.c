@@ -45,6 +45,8 @@ void publish_start(const struct configuration *configuration)
 {
     copy_name(published.allocator, configuration->allocator->name);
     copy_name(published.preset, configuration->allocator->preset);
+    if (configuration->allocator->counters)
+        configuration->allocator->counters(publish_counter);
     /* Reversed, so that the library's file does not contain the magic. */
     static const char reversed[] = "1/evil-eportolla";
     for (size_t i = 0; i < sizeof published.magic; i++)

@@ -12,8 +12,8 @@
 
 #include "shim/configuration/configuration.h"
 
-/* Lists the allocator, its preset and the counters of every allocator, and makes the list valid.
- * Called once, when the allocator is ready. */
+/* Lists the allocator, its preset, the counters of every allocator and those of this one, and makes
+ * the list valid. Called once, when the allocator is ready. */
 void publish_start(const struct configuration *configuration);
 
 /* Adds a counter; MOST_COUNTERS are listed, further ones are not. name: is copied. */

@@ -20,9 +20,26 @@ PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-int main(void)
+static pthread_barrier_t is_deaf;
+static void *hear_nothing(void *unused)
 {
+    unsigned long every = ~0UL;
+    syscall(SYS_rt_sigprocmask, 0, &every, 0, sizeof every);
+    pthread_barrier_wait(&is_deaf);
+    for (;;) getppid();
+    return unused;
+}
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "deaf") == 0) {
+        pthread_t thread;
+        pthread_barrier_init(&is_deaf, 0, 2);
+        pthread_create(&thread, 0, hear_nothing, 0);
+        pthread_barrier_wait(&is_deaf);
+    }
     static char *blocks[1000];
     for (int i = 0; i < 1000; i++) blocks[i] = memset(malloc(50000), 1, 50000);
     for (int i = 500; i < 1000; i++) free(blocks[i]);
@@ -102,6 +119,48 @@ def test_heap_of_a_running_process(
         assert found["live"] is None
 
 
+@pytest.mark.parametrize("spec", ("gc:every=100", "gc:generations=2,every=100", "gc:classic"))
+def test_collections_of_a_running_process(
+    real: Command, program: Path, children: list[Any], spec: str
+) -> None:
+    child = start(real, spec, [str(program)])
+    children.append(child)
+    found = json.loads(real.run("stats", "--json", str(child.pid)).stdout)["collections"]
+    assert found["count"] >= 5
+    assert 0 < found["longest_pause_ns"] < found["pause_ns"]
+    assert found["live_bytes"] >= 1_000_000
+    assert ("freed_bytes" in found) == (spec != "gc:classic")
+    assert ("minor" in found) == ("generations" in spec)
+    assert set(found["given_up"]) >= {"thread_does_not_stop", "roots_unreadable"}
+    rows = real.run("stats", str(child.pid)).stdout.splitlines()
+    said = {line[:22].strip(): line[22:] for line in rows}
+    assert said["collections"].split(",")[0] == str(found["count"])
+    assert said["the program stood"].endswith(" at most")
+    assert said["they found"].endswith(" live after the last")
+
+
+def test_a_collector_that_has_not_collected(
+    real: Command, program: Path, children: list[Any]
+) -> None:
+    child = start(real, "gc:initial=1G", [str(program)])
+    children.append(child)
+    said = real.run("stats", str(child.pid)).stdout
+    assert "collections           0\n" in said and "the program stood" not in said
+
+
+def test_what_was_given_up_is_told_with_its_reason(
+    real: Command, program: Path, children: list[Any]
+) -> None:
+    """A thread that blocks every signal does not stop."""
+    child = start(real, "gc:every=400", [str(program), "deaf"])
+    children.append(child)
+    found = json.loads(real.run("stats", "--json", str(child.pid)).stdout)["collections"]
+    given_up = found["given_up"]["thread_does_not_stop"]
+    assert given_up > 0
+    said = real.run("stats", str(child.pid)).stdout
+    assert f"given up              {given_up} thread_does_not_stop\n" in said
+
+
 def test_table_and_watch_to_the_end(real: Command, program: Path) -> None:
     child = start(real, "bsd", [str(program)])
     shown = real.run("stats", str(child.pid)).stdout
@@ -118,6 +177,18 @@ def test_table_and_watch_to_the_end(real: Command, program: Path) -> None:
         _, errors = watch.communicate(timeout=HANG)
     assert watch.returncode == 0
     assert f"process {child.pid} has ended" in errors
+
+
+def test_watch_shows_collections(real: Command, program: Path, children: list[Any]) -> None:
+    child = start(real, "gc:every=100", [str(program)])
+    children.append(child)
+    line = real.line("stats", "--watch", "--interval", "0.05", str(child.pid))
+    with subprocess.Popen(line, env=real.environment(), stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        assert watch.stdout.readline().split()[-2:] == ["collections", "longest"]
+        count, _, unit = watch.stdout.readline().split()[-3:]
+        watch.terminate()
+    assert int(count) >= 5 and unit in ("µs", "ms", "s")
 
 
 def test_latencies_of_every_call_are_counted(
@@ -337,7 +408,8 @@ def test_counters_are_looked_for_in_a_few_bytes(monkeypatch: pytest.MonkeyPatch)
         "98000-99000 rw-p 00000000 00:00 1 /lib/other.so",
     ]
     library = range(0x92000, 0x93000)
-    offsets = {0x1800: [range(0x2800, 0x2800 + 1096), library], 0x800: [library], None: [library]}
+    record = range(0x2800, 0x2800 + counters.RECORD_BYTES)
+    offsets = {0x1800: [record, library], 0x800: [library], None: [library]}
     for program in ("/bin/program", "/bin/program (deleted)"):
         monkeypatch.setattr(counters, "program_of", lambda pid, name=program: name)
         for offset, places in offsets.items():

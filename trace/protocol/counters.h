@@ -16,7 +16,7 @@
  * it is, or that there is none. Nobody has to search the program's data, which may be large. */
 #define COUNTERS_SECTION "allotrope_live"
 
-enum { COUNTERS_NAME_BYTES = 24, MOST_COUNTERS = 32 };
+enum { COUNTERS_NAME_BYTES = 24, MOST_COUNTERS = 48 };
 
 struct published_counters {
     char magic[16]; /* "allotrope-live/1" once all that follows is valid; zero before */

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from ..features.stats.output import WATCH_HEADER, as_lines, watch_line
+from ..features.stats.output import as_lines, watch_header, watch_line
 from ..features.stats.process import SCHEMA, find
 from ..system.errors import UserError
 from ..system.machine import need_proc
@@ -44,7 +44,7 @@ def stats(context: click.Context, pid: int, as_json: bool, watch: bool, interval
         return 0
     began = time.monotonic()
     if not as_json:
-        click.echo(WATCH_HEADER)
+        click.echo(watch_header(process.has_collector))
     while True:
         try:
             found = process.snapshot()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"allotrope-live/1"
 SECTION = "allotrope_live"
-NAME_BYTES, MOST_COUNTERS = 24, 32
+NAME_BYTES, MOST_COUNTERS = 24, 48
 HEAD = struct.Struct(f"<16s{NAME_BYTES}s{NAME_BYTES}sQ")
 COUNTER = struct.Struct(f"<{NAME_BYTES}sQ")
 RECORD_BYTES = HEAD.size + MOST_COUNTERS * COUNTER.size

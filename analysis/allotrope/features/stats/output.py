@@ -4,7 +4,7 @@
 from typing import Any
 
 from ...output.sentences import counted
-from ...output.units import format_bytes, format_count
+from ...output.units import format_bytes, format_count, format_nanoseconds
 
 
 def as_lines(found: dict[str, Any]) -> list[str]:
@@ -35,12 +35,33 @@ def as_lines(found: dict[str, Any]) -> list[str]:
             ("program held at most", format_bytes(held["most_requested_bytes"])),
             ("calls so far", f"{made:,} allocations, {held['calls']['free']:,} frees"),
         ]
+    rows += _collection_rows(found["collections"])
     return [f"{name:<22}{text}" for name, text in rows]
 
 
-WATCH_HEADER = (
-    f"{'time':>8} {'heap':>10} {'resident':>10} {'process':>10} {'program':>10} {'blocks':>9}"
-)
+def _collection_rows(made: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """None: there is no collector."""
+    if made is None:
+        return []
+    minor = f", {made['minor']:,} of them minor" if made.get("minor") else ""
+    pauses = format_nanoseconds(made["pause_ns"])
+    longest = format_nanoseconds(made["longest_pause_ns"])
+    rows = [("collections", f"{made['count']:,}{minor}")]
+    if made["count"]:
+        live = f"{format_bytes(made['live_bytes'])} live after the last"
+        freed = f"{format_bytes(made['freed_bytes'])} freed; " if "freed_bytes" in made else ""
+        rows += [
+            ("the program stood", f"{pauses} in all, {longest} at most"),
+            ("they found", freed + live),
+        ]
+    lost = [f"{count:,} {name}" for name, count in made["given_up"].items() if count]
+    return rows + ([("given up", ", ".join(lost))] if lost else [])
+
+
+def watch_header(has_collector: bool) -> str:
+    names = ["heap", "resident", "process", "program"]
+    header = f"{'time':>8} " + " ".join(f"{name:>10}" for name in names) + f" {'blocks':>9}"
+    return header + (f" {'collections':>11} {'longest':>8}" if has_collector else "")
 
 
 def watch_line(found: dict[str, Any], seconds: float) -> str:
@@ -49,4 +70,9 @@ def watch_line(found: dict[str, Any], seconds: float) -> str:
     blocks = format_count(held["blocks"]) if held else "-"
     sizes = (found["mapped_bytes"], found["heap_resident_bytes"], found["process_resident_bytes"])
     columns = " ".join(f"{format_bytes(size):>10}" for size in sizes)
-    return f"{seconds:7.1f}s {columns} {holds:>10} {blocks:>9}"
+    line = f"{seconds:7.1f}s {columns} {holds:>10} {blocks:>9}"
+    made = found["collections"]
+    if made is None:
+        return line
+    longest = format_nanoseconds(made["longest_pause_ns"]) if made["count"] else "-"
+    return f"{line} {made['count']:>11,} {longest:>8}"

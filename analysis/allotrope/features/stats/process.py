@@ -23,6 +23,14 @@ SCHEMA = "allotrope.live/1"
 TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE_SECONDS = 5  # how old a process is that is not waited for
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
+GIVEN_UP = (
+    "no_thread_list",
+    "no_signal",
+    "thread_does_not_stop",
+    "too_many_threads",
+    "roots_unreadable",
+    "not_available",
+)
 CALLS = ("malloc", "calloc", "realloc", "aligned", "free")
 
 
@@ -33,6 +41,10 @@ class Process:
     pid: int
     started: str  # tells it from a later process of the same number
     published: Published
+
+    @property
+    def has_collector(self) -> bool:
+        return "gc_collections" in self.published.counters
 
     def read(self) -> dict[str, int]:
         """The counters' values. Raises UserError when the process has ended."""
@@ -61,6 +73,7 @@ class Process:
             "process_resident_bytes": resident,
             "system_calls": {name: values[name] for name in SYSTEM_CALLS},
             "live": None,
+            "collections": _collections(values),
         }
         if "live_blocks" in values:
             requested = values["live_requested_bytes"]
@@ -74,6 +87,22 @@ class Process:
                 "calls": {name: values[f"{name}_calls"] for name in CALLS},
             }
         return document
+
+
+def _collections(values: dict[str, int]) -> dict[str, Any] | None:
+    """None: there is no collector."""
+    if "gc_collections" not in values:
+        return None
+    names = {
+        "gc_collections": "count",
+        "gc_minor_collections": "minor",
+        "gc_pause_ns": "pause_ns",
+        "gc_longest_pause_ns": "longest_pause_ns",
+        "gc_freed_bytes": "freed_bytes",
+        "gc_live_bytes": "live_bytes",
+    }
+    found: dict[str, Any] = {key: values[name] for name, key in names.items() if name in values}
+    return found | {"given_up": {name: values[name] for name in GIVEN_UP}}
 
 
 class NotOurs(UserError):
