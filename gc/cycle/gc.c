@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gc.c: what `free` means, and what becomes of what was never freed.
+ * (gc_options.c has the table of the options, gc_statistics.c what a report tells.)
  *
  *     free=ignore     free does nothing but say so; collections free what was freed and cannot be
  *                     reached
@@ -52,13 +53,11 @@
 #include "alloc/blocks/quarantine.h"
 #include "alloc/own_text.h"
 #include "gc/cycle/collect.h"
-#include "gc/cycle/concurrent.h"
-#include "gc/cycle/forked.h"
-#include "gc/cycle/generations.h"
+#include "gc/cycle/gc_options.h"
+#include "gc/cycle/gc_statistics.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/quarantine.h"
-#include "gc/cycle/verify.h"
 #include "gc/cycle/watch.h"
 #include "gc/mark/mark.h"
 #include "gc/world/excepted.h"
@@ -66,35 +65,7 @@
 #include "gc/world/stop.h"
 #include "vm/freeze.h"
 #include "vm/message.h"
-#include "vm/granule_map.h"
-#include "vm/number.h"
-#include "vm/pages.h"
 #include "vm/single_threaded.h"
-
-enum gc_free { FREE_IGNORE, FREE_HONOUR, FREE_QUARANTINE };
-enum gc_concurrent { CONCURRENT_OFF, CONCURRENT_ON, CONCURRENT_FORK };
-enum gc_verify { VERIFY_OFF, VERIFY_ON };
-enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH, LEAKS_REPORT };
-
-struct gc_options {
-    enum gc_free free;
-    enum gc_leaks leaks;
-    struct collection_options {
-        enum pace_policy policy;
-        uint64_t initial_bytes, limit_bytes;
-        uint64_t pause_ms;
-        uint64_t every; /* so many allocations */
-        uint64_t markers;
-        uint64_t stack_bytes;
-        uint64_t generations;
-        enum dirty_provider dirty;
-        enum gc_concurrent concurrent;
-        enum gc_verify verify;
-    } collections;
-    struct blocks_options blocks;
-};
-
-enum { AT_COLLECTIONS = offsetof(struct gc_options, collections) };
 
 /* A block of up to this size may be no more than such a header, and the extra byte costs it at most
  * 16 bytes. It may cost a larger block a quarter of its size. */
@@ -105,123 +76,6 @@ static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
                                           [LEAKS_KEEP] = SWEEP_KEEP,
                                           [LEAKS_WATCH] = SWEEP_WATCH,
                                           [LEAKS_REPORT] = SWEEP_KEEP};
-
-static const struct option_description options[] = {
-    {"free", "what free does", KEYWORD_IN(0, struct gc_options, free),
-     .keywords =
-         {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour", [FREE_QUARANTINE] = "quarantine"},
-     .initial = FREE_HONOUR},
-    {"leaks", "what becomes of blocks that cannot be reached and were not freed",
-     KEYWORD_IN(0, struct gc_options, leaks),
-     .keywords = {[LEAKS_AUTO] = "auto",
-                  [LEAKS_COLLECT] = "collect",
-                  [LEAKS_KEEP] = "keep",
-                  [LEAKS_WATCH] = "watch",
-                  [LEAKS_REPORT] = "report"},
-     .initial = LEAKS_AUTO},
-    {"policy", "when to collect; boehm: the study's rule",
-     KEYWORD_IN(0, struct gc_options, collections.policy),
-     .keywords = {[POLICY_AUTO] = "auto", [POLICY_BOEHM] = "boehm"}, .initial = POLICY_AUTO},
-    {"initial", "bytes that the heap may use before the first collection; 0: the policy's own",
-     NUMBER_IN(0, struct gc_options, collections.initial_bytes), .maximum = (uint64_t)1 << 40,
-     .initial = 0},
-    {"limit", "bytes that the heap may use at all; 0: no limit",
-     NUMBER_IN(0, struct gc_options, collections.limit_bytes), .maximum = (uint64_t)1 << 46,
-     .initial = 0},
-    {"pause", "milliseconds of pause to aim at: more markers, a smaller nursery; 0: none",
-     NUMBER_IN(0, struct gc_options, collections.pause_ms), .maximum = 10000, .initial = 0},
-    {"every", "collect each so many allocations, for tests; 0: when it is due",
-     NUMBER_IN(0, struct gc_options, collections.every), .maximum = (uint64_t)1 << 40,
-     .initial = 0},
-    {"markers", "threads that mark at once in a large heap",
-     NUMBER_IN(0, struct gc_options, collections.markers), .minimum = 1, .maximum = 16,
-     .initial = 2},
-    BLOCKS_OPTIONS(offsetof(struct gc_options, blocks)),
-    {"stack", "bytes that each marker's stack may grow to",
-     NUMBER_IN(0, struct gc_options, collections.stack_bytes), .minimum = 65536,
-     .maximum = (uint64_t)1 << 32, .initial = (uint64_t)256 << 20},
-    {"generations", "2: minor collections, of what is young (experimental); 1: none",
-     NUMBER_IN(0, struct gc_options, collections.generations), .minimum = 1, .maximum = 2,
-     .initial = 1},
-    {"dirty", "how the kernel tells which pages were written; none: all collections are full",
-     KEYWORD_IN(0, struct gc_options, collections.dirty),
-     .keywords = {[DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async"}, .initial = DIRTY_ASYNC},
-    {"concurrent",
-     "with generations=2: full marking beside the program; fork: in a child (experimental)",
-     KEYWORD_IN(0, struct gc_options, collections.concurrent),
-     .keywords = {[CONCURRENT_OFF] = "off", [CONCURRENT_ON] = "on", [CONCURRENT_FORK] = "fork"},
-     .initial = CONCURRENT_OFF},
-    {"verify",
-     "check minor and concurrent collections by full ones, and abort at a loss; for tests",
-     KEYWORD_IN(0, struct gc_options, collections.verify),
-     .keywords = {[VERIFY_OFF] = "off", [VERIFY_ON] = "on"}, .initial = VERIFY_OFF},
-    {.key = ""},
-};
-
-/* The first option from `option` on that only collections read; NULL behind the last. */
-static const struct option_description *collection_option(const struct option_description *option)
-{
-    for (; option->key[0]; option++)
-        if (option->offset >= AT_COLLECTIONS &&
-            option->offset < AT_COLLECTIONS + sizeof(struct collection_options))
-            return option;
-    return NULL;
-}
-
-static bool changes_collections(const struct gc_options *chosen)
-{
-    const struct option_description *option = collection_option(options);
-    for (; option; option = collection_option(option + 1))
-        if (option_value(option, chosen) != option->initial)
-            return true;
-    return false;
-}
-
-static void name_collection_options(struct message *message)
-{
-    const struct option_description *option = collection_option(options), *next;
-    for (const char *before = ""; option; option = next) {
-        message_text(message, before);
-        message_text(message, option->key);
-        message_text(message, "=");
-        next = collection_option(option + 1);
-        before = next && collection_option(next + 1) ? ", " : " or ";
-    }
-}
-
-static bool conflict(const void *values, struct message *why)
-{
-    const struct gc_options *chosen = values;
-    const struct collection_options *collections = &chosen->collections;
-    if (chosen->free == FREE_QUARANTINE &&
-        (collections->generations > 1 || collections->concurrent != CONCURRENT_OFF)) {
-        message_text(why, "free=quarantine has full collections in a stopped world only: neither "
-                          "generations=2 nor concurrent=on or fork");
-        return true;
-    }
-    if (collections->concurrent == CONCURRENT_FORK && chosen->free != FREE_IGNORE) {
-        message_text(why, "concurrent=fork needs free=ignore: a block that is freed while a child "
-                          "marks would be kept");
-        return true;
-    }
-    if (collections->concurrent == CONCURRENT_FORK && collections->policy == POLICY_BOEHM) {
-        message_text(why, "concurrent=fork needs policy=auto");
-        return true;
-    }
-    if (collections->concurrent == CONCURRENT_ON &&
-        (collections->generations == 1 || collections->policy == POLICY_BOEHM)) {
-        message_text(why, "concurrent=on needs generations=2, whose dirty bits it uses, and "
-                          "policy=auto");
-        return true;
-    }
-    bool keeps = chosen->leaks == LEAKS_KEEP || chosen->leaks == LEAKS_REPORT;
-    if (!keeps || chosen->free != FREE_HONOUR || !changes_collections(chosen))
-        return false;
-    message_text(why, "with free=honour and leaks=keep or report no collection is ever due for ");
-    name_collection_options(why);
-    message_text(why, " to change");
-    return true;
-}
 
 /* What is atomic any thread may write, and read at any time. All else init writes. */
 static struct {
@@ -787,160 +641,13 @@ static void gc_fork_child(void)
     set_free_ignored();
 }
 
-/* Statistics. */
-
-static void visit_histogram(statistic_visitor *visit, void *argument, const uint64_t *pauses)
-{
-    char key[POWER_KEY_BYTES];
-    for (unsigned i = 0; i < PAUSE_BUCKETS; i++)
-        if (pauses[i] > 0)
-            visit(argument, "gc_pauses", write_power_key(key, "from_", i, "_us"), pauses[i]);
-}
-
-static void visit_kind(statistic_visitor *visit, void *argument, const char *name,
-                       const struct collect_kind *kind)
-{
-    visit(argument, name, "collections", kind->collections);
-    visit(argument, name, "pause_ns", kind->pause_ns);
-    visit(argument, name, "longest_pause_ns", kind->longest_pause_ns);
-    visit(argument, name, "cpu_ns", kind->cpu_ns);
-    visit(argument, name, "stop_ns", kind->stop_ns);
-    visit(argument, name, "root_ns", kind->root_ns);
-    visit(argument, name, "mark_ns", kind->mark_ns);
-    visit(argument, name, "sweep_ns", kind->sweep_ns);
-    visit(argument, name, "marked_blocks", kind->marked_blocks);
-}
-
-static void visit_cycles(statistic_visitor *visit, void *argument,
-                         const struct collect_statistics *collections)
-{
-    const struct concurrent_statistics *statistics = concurrent_statistics();
-    visit_kind(visit, argument, "gc_first_stop", &collections->first_stop);
-    visit(argument, "gc_cycles", "begun", statistics->cycles);
-    visit(argument, "gc_cycles", "given_up", statistics->given_up);
-    visit(argument, "gc_cycles", "slices", statistics->slices);
-    visit(argument, "gc_cycles", "slice_ns", statistics->slice_ns);
-    visit(argument, "gc_cycles", "longest_slice_ns", statistics->longest_slice_ns);
-    visit(argument, "gc_cycles", "rounds", statistics->rounds);
-    visit(argument, "gc_cycles", "round_pages", statistics->round_pages);
-    visit(argument, "gc_cycles", "last_pages", statistics->last_pages);
-    visit(argument, "gc_cycles", "rescanned_bytes", statistics->rescanned_bytes);
-    visit(argument, "gc_cycles", "verified", verify_counts().cycles);
-    visit(argument, "gc_cycles", "huge_pages", forked_gathered());
-}
-
-static void visit_generations(statistic_visitor *visit, void *argument,
-                              const struct collect_statistics *collections)
-{
-    const struct generations_statistics *statistics = generations_statistics();
-    visit_kind(visit, argument, "gc_minor", &collections->minor);
-    visit_kind(visit, argument, "gc_full", &collections->full);
-    visit(argument, "gc_generations", "looks", statistics->looks);
-    visit(argument, "gc_generations", "look_ns", statistics->look_ns);
-    visit(argument, "gc_generations", "dirty_pages", statistics->dirty_pages);
-    visit(argument, "gc_generations", "rescanned_bytes", statistics->rescanned_bytes);
-    visit(argument, "gc_generations", "promoted_bytes", collections->promoted_bytes);
-    visit(argument, "gc_generations", "protected_pages", statistics->protected_pages);
-    visit(argument, "gc_generations", "protect_ns", statistics->protect_ns);
-    visit(argument, "gc_generations", "refused", statistics->refused);
-    visit(argument, "gc_generations", "doubts", dirty_counts().doubts);
-    visit(argument, "gc_generations", "verified", verify_counts().collections);
-    visit(argument, "gc_generations", "verified_stale", verify_counts().stale);
-}
-
-static void visit_snapshots(statistic_visitor *visit, void *argument,
-                            const struct collect_statistics *collections)
-{
-    static const char *const ends[SNAPSHOT_STATES] = {
-        [SNAPSHOT_DONE] = "done",
-        [SNAPSHOT_NO_CHILD] = "no_child",
-        [SNAPSHOT_UNREADABLE] = "unreadable",
-        [SNAPSHOT_LACKING] = "lacking",
-        [SNAPSHOT_DIED] = "ended_early",
-    };
-    const struct snapshot_statistics *statistics = snapshot_statistics();
-    visit_kind(visit, argument, "gc_leak_stop", &collections->leak_stop);
-    for (unsigned i = SNAPSHOT_DONE; i < SNAPSHOT_STATES; i++)
-        visit(argument, "gc_snapshots", ends[i], statistics->ended[i]);
-    visit(argument, "gc_snapshots", "fork_ns", statistics->fork_ns);
-    visit(argument, "gc_snapshots", "longest_fork_ns", statistics->longest_fork_ns);
-    visit(argument, "gc_snapshots", "ns", statistics->ns);
-    visit(argument, "gc_snapshots", "cpu_ns", statistics->cpu_ns);
-}
-
-static void visit_quarantine(statistic_visitor *visit, void *argument,
-                             const struct collect_statistics *collections)
-{
-    visit(argument, "gc_quarantine", "retired_bytes", quarantine_retired_bytes());
-    visit(argument, "gc_quarantine", "held_blocks", collections->held_blocks);
-    visit(argument, "gc_quarantine", "held_bytes", collections->held_bytes);
-    visit(argument, "gc_quarantine", "released_by_age", quarantine_aged_blocks());
-    visit(argument, "gc_quarantine", "written_after_free", quarantine_written_blocks());
-}
-
-static void visit_hidden(statistic_visitor *visit, void *argument,
-                         const struct collect_statistics *collections)
-{
-    visit(argument, "gc_hidden", "known_hiders", hiders_count());
-    visit(argument, "gc_hidden", "pinned_blocks", collections->pinned_blocks);
-    visit(argument, "gc_hidden", "suspected_blocks", collections->suspected_blocks);
-    visit(argument, "gc_hidden", "suspected_bytes", collections->suspected_bytes);
-    visit(argument, "gc_hidden", "reclaimed_blocks", collections->reclaimed_blocks);
-    visit(argument, "gc_hidden", "suspects", collections->suspects);
-    visit(argument, "gc_hidden", "pointed_to_again", collections->pointed_to);
-    visit(argument, "gc_hidden", "used_again", gc.proofs);
-    visit(argument, "gc_hidden", "keeps_leaks", gc.keeps_leaks);
-}
-
 static void gc_statistics(statistic_visitor *visit, void *argument)
 {
-    static const char *const causes[COLLECT_CAUSES] = {
-        [CAUSE_FULL] = "heap_full",        [CAUSE_EXHAUSTED] = "memory_exhausted",
-        [CAUSE_LIMIT] = "limit",           [CAUSE_EVERY] = "every",
-        [CAUSE_ASKED] = "asked",           [CAUSE_VERIFY] = "to_verify",
-        [CAUSE_CYCLE] = "cycle_to_verify", [CAUSE_LEAKS] = "leaks",
-    };
-    const struct collect_statistics *statistics = collect_statistics();
-    const struct collection_statistics *driver = statistics->driver;
-    visit(argument, "gc", "collections", driver->collections);
-    visit(argument, "gc", "pause_ns", driver->pause_ns);
-    visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
-    visit(argument, "gc", "cpu_ns", driver->cpu_ns);
-    visit(argument, "gc", "given_up_ns", driver->given_up_ns);
-    visit(argument, "gc", "stop_ns", driver->stop_ns);
-    visit(argument, "gc", "longest_stop_ns", driver->longest_stop_ns);
-    visit(argument, "gc", "root_ns", driver->root_ns);
-    visit(argument, "gc", "root_bytes", driver->root_bytes);
-    visit(argument, "gc", "root_indirect_bytes", driver->root_indirect_bytes);
-    visit(argument, "gc", "root_mappings", driver->root_mappings);
-    visit(argument, "gc", "mark_ns", driver->mark_ns);
-    visit(argument, "gc", "marked_blocks", statistics->marked_blocks);
-    visit(argument, "gc", "marked_bytes", statistics->marked_bytes);
-    visit(argument, "gc", "mark_overflows", statistics->mark_overflows);
-    visit(argument, "gc", "markers", statistics->most_markers);
-    visit(argument, "gc", "sweep_ns", driver->sweep_ns);
-    visit(argument, "gc", "freed_blocks", statistics->freed_blocks);
-    visit(argument, "gc", "freed_bytes", statistics->freed_bytes);
-    visit(argument, "gc", "live_bytes", driver->live_bytes);
-    visit(argument, "gc", "stopped_threads", driver->stopped_threads);
-    visit(argument, "gc", "next_collection_bytes", pace_goal());
-    visit_hidden(visit, argument, statistics);
-    if (gc.quarantines)
-        visit_quarantine(visit, argument, statistics);
-    for (unsigned i = 0; i < COLLECT_CAUSES; i++)
-        visit(argument, "gc_causes", causes[i], statistics->causes[i]);
-    for (unsigned i = 1; i < STOP_FAILURES; i++)
-        visit(argument, "gc_given_up", collection_failures[i], driver->given_up[i]);
-    visit(argument, "gc_given_up", "roots_unreadable", driver->given_up_roots);
-    visit(argument, "gc_given_up", "not_available", driver->unavailable);
-    if (generations_are_on())
-        visit_generations(visit, argument, statistics);
-    if (concurrent_is_on())
-        visit_cycles(visit, argument, statistics);
-    if (gc.reports || collect_forks())
-        visit_snapshots(visit, argument, statistics);
-    visit_histogram(visit, argument, driver->pauses);
-    utilisation_visit(driver->utilisation, visit, argument);
+    struct gc_figures figures = {.quarantines = gc.quarantines,
+                                 .reports = gc.reports,
+                                 .keeps_leaks = gc.keeps_leaks,
+                                 .proofs = gc.proofs};
+    gc_statistics_visit(&figures, visit, argument);
 }
 
 const struct allocator gc_default = {
@@ -949,8 +656,8 @@ const struct allocator gc_default = {
     .preset_title = "mark and sweep, the world stopped",
     .title = "conservative collector under existing binaries",
     .source = "after Boehm & Weiser, SP&E 1988",
-    .options = options,
-    .conflict = conflict,
+    .options = gc_options,
+    .conflict = gc_options_conflict,
     .init = init,
     .alloc = gc_alloc,
     .free = gc_free,
