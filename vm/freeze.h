@@ -66,8 +66,9 @@
  *                    (vm/fork_chain.c). No code of the program runs meanwhile, so it never sees
  *                    another mask than its own.
  *
- * Requests from outside are operations too: trim, statistics and tuning (shim/route/outside.h).
- * While the heap is frozen, trim and statistics find nothing and tuning is put off. Walks may wait
+ * Requests from outside are operations too: statistics and tuning (shim/route/outside.h), and each
+ * allocator's `trim`. While the heap is frozen, statistics tell zeros, trim gives nothing back, and
+ * tuning is put off. Walks may wait
  * for the end of a fork. So may the calls that tell a collector that a sandbox, or an end of its
  * rights, is near.
  */

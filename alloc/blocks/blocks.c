@@ -65,7 +65,7 @@ void *blocks_alloc_aligned(size_t alignment, size_t size)
     return block ? block : refuse_memory();
 }
 
-/* [freed is born again] (gc/cycle/forked.h) */
+/* [freed is born again] (gc/cycle/snapshot_cycle.h) */
 static void note_freed_block(const void *block)
 {
     struct slab *slab = slab_at(block);
@@ -184,6 +184,20 @@ static const struct option_description options[] = {
      NUMBER_IN(0, struct own_options, huge), .maximum = (uint64_t)1 << 46, .initial = 0},
     {.key = ""},
 };
+
+/* Gives back all that is free. */
+size_t blocks_trim(void)
+{
+    blocks_flush_thread();
+    free_empty_abandoned();
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return 0;
+    }
+    size_t bytes = runs_trim(&blocks_heap.runs);
+    lock_release(&blocks_heap.lock);
+    return bytes;
+}
 
 const struct allocator blocks_default = {
     .name = "blocks",

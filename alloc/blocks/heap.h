@@ -126,7 +126,7 @@
  *                                       [locked-sweep] (late_sweep.h). Of a cycle in a child: who
  *                                       frees a block sets its unborn bit, and may do so late. Then
  *                                       the block is kept for one cycle more: [freed is born again]
- *                                       (gc/cycle/forked.h)
+ *                                       (gc/cycle/snapshot_cycle.h)
  *     pins, has_pins                    not pinned yet: [on its way]; then [pins are roots]
  *                                       (gc/cycle/generations.h)
  *     suspects                          [suspects are live]

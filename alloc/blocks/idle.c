@@ -92,7 +92,7 @@ static size_t discard_free_pages(const struct slab *slab)
 }
 
 /* Returns its work, in pages. */
-static size_t look_at_slab(struct slab *slab)
+static size_t give_back_if_idle(struct slab *slab)
 {
     uint32_t free = count_free(slab), seen = slab->seen_free;
     if (seen == (free | PAGES_GONE))
@@ -145,7 +145,7 @@ static void enter_class(struct thread_heap *heap, struct done *done)
     heap->has_entered = true;
     done->looks++;
     if (bin->current)
-        done->pages += look_at_slab(bin->current);
+        done->pages += give_back_if_idle(bin->current);
     heap->unvisited[AVAILABLE_LIST][class_index] = bin->available;
 }
 
@@ -182,7 +182,7 @@ void give_back_idle(struct thread_heap *heap, uint64_t now_ns)
         struct slab *slab = heap->has_entered ? *next : NULL;
         if (slab) {
             *next = slab->next;
-            done.pages += look_at_slab(slab);
+            done.pages += give_back_if_idle(slab);
             done.looks++;
         } else if (heap->has_entered) {
             leave_class(heap);

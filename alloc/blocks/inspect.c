@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * inspect.c: `blocks` looked at from outside: walks, statistics, trimming, validity.
+ * inspect.c: `blocks` looked at from outside: walks, statistics, validity.
  */
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
-#include "vm/freeze.h"
 
 struct walk {
     heap_visitor *visit;
@@ -111,19 +110,6 @@ size_t blocks_cached_bytes(void)
     struct free_count count = count_all_free();
     lock_release(&blocks_heap.lock);
     return count.cached_bytes;
-}
-
-size_t blocks_trim(void)
-{
-    blocks_flush_thread();
-    free_empty_abandoned();
-    if (!lock_enter(&blocks_heap.lock)) {
-        frozen_end();
-        return 0;
-    }
-    size_t bytes = runs_trim(&blocks_heap.runs);
-    lock_release(&blocks_heap.lock);
-    return bytes;
 }
 
 /* Validity. */

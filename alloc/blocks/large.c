@@ -303,10 +303,7 @@ static void drop_fork_slab(struct slab *slab)
 
 static void list_fork_slab(struct slab *slab)
 {
-    slab->next = blocks_heap.fork_slabs;
-    if (slab->next)
-        slab->next->previous = slab;
-    blocks_heap.fork_slabs = slab;
+    push_slab(&blocks_heap.fork_slabs, slab);
     count_large(1, (ptrdiff_t)slab->block_bytes);
     blocks_heap.mapped_granules += slab->granules;
     account_mapped((ptrdiff_t)(slab->granules * GRANULE_BYTES));
@@ -344,12 +341,7 @@ void *large_block_alloc_frozen(size_t alignment, size_t size)
 
 static void unlist_fork_slab(struct slab *slab)
 {
-    if (slab->previous)
-        slab->previous->next = slab->next;
-    else
-        blocks_heap.fork_slabs = slab->next;
-    if (slab->next)
-        slab->next->previous = slab->previous;
+    unlink_slab(&blocks_heap.fork_slabs, slab);
     count_large(-1, -(ptrdiff_t)slab->block_bytes);
     blocks_heap.mapped_granules -= slab->granules;
     account_mapped(-(ptrdiff_t)(slab->granules * GRANULE_BYTES));

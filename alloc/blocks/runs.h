@@ -103,7 +103,7 @@ void runs_give(struct runs *runs, char *start, size_t granules, bool zero);
 /* Gives back the end of a run whose start stays in use. False: there is no memory to do so. */
 bool runs_give_tail(struct runs *runs, char *start, size_t granules);
 
-/* Whether more is dirty than may be, as time has passed. */
+/* Whether more is dirty than may be. Lets what may be decay, as time has passed. */
 bool runs_have_surplus(struct runs *runs);
 
 /* Gives contents beyond the bound back to the kernel, a step at most; returns the granules looked

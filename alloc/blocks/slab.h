@@ -24,7 +24,7 @@
  *     old       it has survived a collection (gc/cycle/generations.h); in a quarantine without
  *               collections: it has been retired for some time (quarantine.h)
  *     unborn    it was not live when the cycle under way began (gc/cycle/concurrent.h), or, in one
- *               that marks in a snapshot, has been freed since (gc/cycle/forked.h)
+ *               that marks in a snapshot, has been freed since (gc/cycle/snapshot_cycle.h)
  *     seen      for the verifier of minor collections (gc/cycle/verify.h)
  *
  * Few blocks are pinned or suspect, and the others are asked for in collections alone, so these
@@ -147,7 +147,7 @@ struct slab {
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
     uint32_t seen_free; /* free blocks at the last look, see idle.c; 0: none since it was current */
-    uint32_t marks_at;  /* where a snapshot puts its marks: gc/cycle/forked.c; 0: nowhere */
+    uint32_t marks_at;  /* where a snapshot puts its marks: gc/cycle/snapshot_cycle.c; 0: nowhere */
     /* What outlives the record's use: it may be on a remote free queue still. */
     _Atomic bool queued;
     _Atomic bool young;     /* see young.c */

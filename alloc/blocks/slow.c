@@ -81,14 +81,13 @@ static bool take_new_slab(struct thread_heap *heap, unsigned class_index)
 
 /* Called when a slab that had room has become current. Gives back surplus: time passes also where
  * no run is taken or given back, as in a quiet server whose slabs have room. Adoption and a new
- * slab look by themselves. Returns true. */
-static bool look_at_surplus(struct thread_heap *heap)
+ * slab give it back by themselves. */
+static void give_back_surplus(struct thread_heap *heap)
 {
     if (sweep_was_late())
         visit_some_after_sweep(heap, VISITS_FOR_REUSED_SLAB);
     lock_acquire(&blocks_heap.lock);
     release_and_give_back(0);
-    return true;
 }
 
 /* Gives the bin a word with a free block. False: out of memory. */
@@ -105,8 +104,10 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
         rebin_queued(heap);
         if (use_available(bin) ||
             (sweep_was_late() && find_available_after_sweep(heap, class_index) &&
-             use_available(bin)))
-            return look_at_surplus(heap);
+             use_available(bin))) {
+            give_back_surplus(heap);
+            return true;
+        }
         if (adopt(heap, class_index))
             return true;
         enum growth growth = ask_collector(

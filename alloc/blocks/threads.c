@@ -123,14 +123,14 @@ struct thread_heap *common_heap(void)
 /* Abandoned slabs. With the lock held. */
 
 /* Sweeps the slab and takes its remote frees. */
-static enum free_blocks look_at(struct slab *slab)
+static enum free_blocks take_in(struct slab *slab)
 {
     sweep_with_lock(slab, SWEEPER_OWNER);
     take_remote_frees(slab);
     return free_blocks_of(slab);
 }
 
-/* A slab that is on no list and has been looked at. */
+/* A slab that is on no list and has been taken in. */
 static void abandon_with(struct slab *slab, enum free_blocks free)
 {
     if (free == ALL_FREE) {
@@ -145,7 +145,7 @@ static void abandon_with(struct slab *slab, enum free_blocks free)
 
 static void abandon(struct slab *slab)
 {
-    abandon_with(slab, look_at(slab));
+    abandon_with(slab, take_in(slab));
 }
 
 static void abandon_all(struct slab **list)
@@ -163,7 +163,7 @@ static void abandon_all(struct slab **list)
  * blocks before: it has more of them than others. */
 static void rebin_abandoned(struct slab *slab)
 {
-    enum free_blocks free = look_at(slab);
+    enum free_blocks free = take_in(slab);
     struct abandoned_bin *bin = &blocks_heap.abandoned[slab->class_index];
     unlink_slab(slab->state == SLAB_ABANDONED ? &bin->available : &bin->full, slab);
     if (free == SOME_FREE && slab->state == SLAB_ABANDONED)

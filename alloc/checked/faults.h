@@ -6,7 +6,9 @@
  *                                                with its flags and mask
  *     a fault                                    ours is called, as its would be: its stack, its
  *                                                mask. Reports an access to the pool; then calls
- *                                                the program's handler with the same arguments
+ *                                                the program's handler with the same arguments.
+ *                                                Of any other fault, a null pointer's too, nothing
+ *                                                is told
  *
  * If the program has no handler, the default action comes back and the instruction runs again: the
  * process ends by the very fault, and a core file has its registers. The program's action is

@@ -45,7 +45,7 @@
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/quarantine.h"
 #include "gc/cycle/concurrent.h"
-#include "gc/cycle/forked.h"
+#include "gc/cycle/snapshot_cycle.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/leaks.h"
@@ -60,9 +60,9 @@
 #include "vm/metadata.h"
 #include "vm/syscall.h"
 
-/* Which part of a collection a stop is. NO_STOP: a cycle begins, and prepares pages first.
+/* Which stop of a collection this is. NO_STOP: a cycle begins, and prepares pages first.
  * LEAK_STOP: a snapshot is made to find the leaks, and nothing is reclaimed. */
-enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP, LEAK_STOP };
+enum stop_kind { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP, LEAK_STOP };
 
 static struct {
     struct lock lock; /* of all that follows, but for `leaks` and `finished`, which are atomic */
@@ -76,17 +76,17 @@ static struct {
     void *leak_argument;
     bool leaks_are_found;
     struct snapshot leak_search;
-    unsigned looks;             /* at it */
-    bool in_copy;               /* this is the child of a snapshot */
-    bool forks;                 /* cycles mark in snapshots, where there can be any */
-    bool forked;                /* the one at hand does, or did */
-    struct snapshot copy;       /* of a cycle */
-    struct forked_result taken; /* from it */
-    uint64_t copied_root_bytes;
+    unsigned looks;                     /* at it */
+    bool in_snapshot;                   /* this is the child of a snapshot */
+    bool uses_snapshots;                /* cycles mark in snapshots, where there can be any */
+    bool marks_in_snapshot;             /* the one at hand does, or did */
+    struct snapshot cycle_snapshot;     /* of a cycle */
+    struct snapshot_cycle_result taken; /* from it */
+    uint64_t snapshot_root_bytes;
     /* The collection at hand, and what it leaves to the next. */
     enum collect_cause cause;
     size_t requested;
-    enum part part;
+    enum stop_kind stop_kind;
     bool minor;     /* by [marks are whole] and [doubt is full] */
     bool is_full;   /* the next is no cycle: [given up is full] */
     bool verifying; /* the second marking, a full one */
@@ -98,7 +98,7 @@ static struct {
     struct sweep_result swept;
     struct collect_statistics statistics;
 } state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR),
-           .copy.withholds = true,
+           .cycle_snapshot.withholds = true,
            .statistics.driver = &state.driver.statistics};
 
 bool (*collect_found_hider)(void);
@@ -149,28 +149,29 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
 /* The first stop of a cycle, or of a search for leaks: nothing is reclaimed. */
 static bool only_begins(void)
 {
-    return state.part == FIRST_STOP || state.part == LEAK_STOP;
+    return state.stop_kind == FIRST_STOP || state.stop_kind == LEAK_STOP;
 }
 
 /* Whether the stop at hand makes a snapshot. */
-static bool is_copied(void)
+static bool makes_snapshot(void)
 {
-    return state.part == LEAK_STOP || (state.part == FIRST_STOP && state.forked);
+    return state.stop_kind == LEAK_STOP ||
+           (state.stop_kind == FIRST_STOP && state.marks_in_snapshot);
 }
 
 /* Whether it ends a cycle that has marked in a snapshot: nothing is left to mark. */
-static bool ends_copied(void)
+static bool ends_snapshot_cycle(void)
 {
-    return state.part == LAST_STOP && state.forked;
+    return state.stop_kind == LAST_STOP && state.marks_in_snapshot;
 }
 
 /* Old words stay on a stack, also after its thread has ended, so they prove nothing. Elsewhere the
  * program has written the word since the last collection. */
 static void next_mapping(bool has_stack)
 {
-    mark_defer_roots(only_begins() && !state.in_copy);
+    mark_defer_roots(only_begins() && !state.in_snapshot);
     mark_tell_suspects(state.statistics.suspects > 0 && !has_stack &&
-                       (state.part != FIRST_STOP || state.forked));
+                       (state.stop_kind != FIRST_STOP || state.marks_in_snapshot));
 }
 
 /* Whatever the cycle has marked is cleared by the next collection: [given up is full]. (Before its
@@ -180,7 +181,7 @@ static void give_up_cycle(void)
     if (concurrent_has_marks())
         state.is_full = true;
     concurrent_end(true);
-    snapshot_end(&state.copy);
+    snapshot_end(&state.cycle_snapshot);
 }
 
 /* Before a snapshot: nothing of the heap changes. */
@@ -188,7 +189,7 @@ static void begin_noting(void)
 {
     generations_forget_marks();
     mark_begin_noting();
-    if (state.part == LEAK_STOP)
+    if (state.stop_kind == LEAK_STOP)
         return;
     blocks_forget_frees();
     blocks_note_freed(true); /* [freed is born again] */
@@ -202,25 +203,25 @@ static void begin_marks(void)
         return;
     }
     state.marked.suspect = NULL; /* a root otherwise, which would be told again */
-    if (is_copied()) {
+    if (makes_snapshot()) {
         begin_noting();
         return;
     }
-    if (state.part == FIRST_STOP) {
+    if (state.stop_kind == FIRST_STOP) {
         generations_forget_marks();
         mark_begin_cycle();
         return;
     }
     state.minor = generations_begin(state.minor);
-    if (ends_copied()) {
-        forked_complete();
+    if (ends_snapshot_cycle()) {
+        snapshot_cycle_complete();
         return;
     }
-    if (state.part == LAST_STOP && generations_are_in_doubt()) {
-        state.part = WHOLE;
+    if (state.stop_kind == LAST_STOP && generations_are_in_doubt()) {
+        state.stop_kind = WHOLE;
         give_up_cycle();
     }
-    if (state.part == LAST_STOP)
+    if (state.stop_kind == LAST_STOP)
         mark_end_cycle();
     else if (state.minor)
         mark_begin_minor();
@@ -230,10 +231,10 @@ static void begin_marks(void)
 
 static void prepare(void)
 {
-    bool wanted = state.part == LAST_STOP || (state.part == WHOLE && pace_has_minors());
-    if (is_copied())
+    bool wanted = state.stop_kind == LAST_STOP || (state.stop_kind == WHOLE && pace_has_minors());
+    if (makes_snapshot())
         return;
-    if (state.part == FIRST_STOP && !concurrent_runs())
+    if (state.stop_kind == FIRST_STOP && !concurrent_runs())
         concurrent_protect();
     else if (generations_are_on() && wanted)
         generations_prepare();
@@ -256,7 +257,7 @@ static void begin(struct root_visitor *visitor)
 static void mark_reachable(void)
 {
     struct mark_result verifiers;
-    if (ends_copied()) {
+    if (ends_snapshot_cycle()) {
         state.marked = state.taken.marked;
         state.statistics.pinned_blocks = state.taken.pinned;
         return;
@@ -266,9 +267,9 @@ static void mark_reachable(void)
         mark_finish(0, &verifiers);
         return;
     }
-    if (state.part == FIRST_STOP)
+    if (state.stop_kind == FIRST_STOP)
         return;
-    if (state.part == LAST_STOP)
+    if (state.stop_kind == LAST_STOP)
         concurrent_mark_changed();
     if (state.minor) {
         verify_clean_pages();
@@ -285,19 +286,19 @@ static void mark_reachable(void)
 }
 
 /* In the child of a snapshot. What its parent has noted is on the mark stack. */
-static bool begin_copy(void)
+static bool begin_in_snapshot(void)
 {
-    state.in_copy = true;
+    state.in_snapshot = true;
     return mark_begin_noted();
 }
 
-static bool mark_copy(struct snapshot *snapshot)
+static bool mark_in_snapshot(struct snapshot *snapshot)
 {
-    struct forked_result result = {.pinned = mark_pinned()};
+    struct snapshot_cycle_result result = {.pinned = mark_pinned()};
     mark_finish(0, &result.marked);
-    if (state.part == LEAK_STOP)
+    if (state.stop_kind == LEAK_STOP)
         return leaks_visit(state.leak_visitor, state.leak_argument);
-    forked_hand_back(snapshot, &result);
+    snapshot_cycle_hand_back(snapshot, &result);
     return true;
 }
 
@@ -305,7 +306,7 @@ static bool mark_copy(struct snapshot *snapshot)
  * marks with the parent's. */
 static bool verify_copy_again(void)
 {
-    if (state.part == LEAK_STOP || !verify_is_on())
+    if (state.stop_kind == LEAK_STOP || !verify_is_on())
         return false;
     if (state.verifying)
         verify_keep_marks(false);
@@ -316,13 +317,13 @@ static bool verify_copy_again(void)
 /* After a minor marking, or a cycle's, the verifier's full one. */
 static bool mark_again(void)
 {
-    if (is_copied())
+    if (makes_snapshot())
         return verify_copy_again();
-    if (ends_copied())
+    if (ends_snapshot_cycle())
         return false;
     if (state.verifying)
         verify_marks();
-    else if ((state.minor || state.part == LAST_STOP) && verify_is_on())
+    else if ((state.minor || state.stop_kind == LAST_STOP) && verify_is_on())
         verify_keep_marks(state.minor);
     else
         return false;
@@ -360,7 +361,7 @@ static void leave_sweep(enum sweep_leaks leaks)
  * then know at once which slabs are empty. */
 static bool leaves_sweep(enum sweep_leaks leaks)
 {
-    return state.part == LAST_STOP && state.retires && !pace_has_limit() &&
+    return state.stop_kind == LAST_STOP && state.retires && !pace_has_limit() &&
            sweep_may_be_late(leaks);
 }
 
@@ -375,7 +376,7 @@ static void sweep_stopped(enum sweep_leaks leaks)
         state.minor ? state.old_bytes + state.swept.promoted_bytes : state.swept.live_bytes;
     bool ceases = !state.minor && pace_much_lives(state.swept.promoted_bytes, blocks_taken_bytes());
     if (pace_has_minors() && !ceases) /* else they rest after it */
-        generations_protect(false, state.part == LAST_STOP);
+        generations_protect(false, state.stop_kind == LAST_STOP);
 }
 
 static uint64_t sweep_unmarked(void)
@@ -465,13 +466,13 @@ static void set_pace(const struct collection *collection)
         .unswept = state.is_unswept,
         .followed = state.swept.promoted_bytes + state.rescanned_bytes,
         .freed = state.swept.bytes + state.swept.suspect_bytes, /* what the program forgot */
-        .roots = ends_copied() ? state.copied_root_bytes
-                               : collection->roots.bytes + collection->roots.indirect_bytes,
+        .roots = ends_snapshot_cycle() ? state.snapshot_root_bytes
+                                       : collection->roots.bytes + collection->roots.indirect_bytes,
         .pause_ns = collection->pause_ns,
         .mark_ns = collection->mark_ns,
         .fixed_ns = collection->stop_ns + collection->root_ns,
         .ran_ns = collection->ran_ns,
-        .slices_ns = state.part == LAST_STOP ? concurrent_ns() : 0,
+        .slices_ns = state.stop_kind == LAST_STOP ? concurrent_ns() : 0,
     };
     pace_collected(&report);
 }
@@ -504,8 +505,8 @@ static void finish(const struct collection *collection)
         return;
     }
     if (only_begins()) {
-        count_kind(state.part == FIRST_STOP ? &state.statistics.first_stop
-                                            : &state.statistics.leak_stop,
+        count_kind(state.stop_kind == FIRST_STOP ? &state.statistics.first_stop
+                                                 : &state.statistics.leak_stop,
                    collection);
         return;
     }
@@ -532,8 +533,8 @@ static const struct collector collector = {.prepare = prepare,
                                            .begin = begin,
                                            .mark = mark_reachable,
                                            .again = mark_again,
-                                           .begin_copy = begin_copy,
-                                           .mark_copy = mark_copy,
+                                           .begin_in_snapshot = begin_in_snapshot,
+                                           .mark_in_snapshot = mark_in_snapshot,
                                            .sweep = sweep_unmarked,
                                            .abandon = abandon,
                                            .finish = finish};
@@ -552,9 +553,9 @@ bool collect_init(const struct collect_options *options)
     if (works && options->verify)
         verify_init();
     if (works && options->concurrent)
-        concurrent_init(options->forks);
-    state.forks = options->forks;
-    if (works && options->forks)
+        concurrent_init(options->uses_snapshots);
+    state.uses_snapshots = options->uses_snapshots;
+    if (works && options->uses_snapshots)
         excepted_init();
     if (!generations_are_on())
         pace_without_minors();
@@ -577,14 +578,14 @@ static bool wants_minor(enum collect_cause cause)
     return cause == CAUSE_FULL && pace_wants_minor();
 }
 
-static bool may_fork(void)
+static bool may_make_snapshot(void)
 {
-    return state.forks && snapshot_is_possible();
+    return state.uses_snapshots && snapshot_is_possible();
 }
 
 static bool wants_cycle(enum collect_cause cause)
 {
-    if (!(may_fork() || concurrent_has_slices()) || state.is_full)
+    if (!(may_make_snapshot() || concurrent_has_slices()) || state.is_full)
         return false;
     return cause == CAUSE_EVERY || cause == CAUSE_CYCLE ||
            (cause == CAUSE_FULL && pace_wants_cycle());
@@ -596,13 +597,13 @@ static void await_copy(bool wait)
 {
     enum { NAP_NS = 200000, PATIENCE_NAPS = 50000 };
     static const struct timespec nap = {.tv_nsec = NAP_NS};
-    enum snapshot_state found = snapshot_look(&state.copy, true);
+    enum snapshot_state found = snapshot_look(&state.cycle_snapshot, true);
     for (unsigned naps = 0; wait && found == SNAPSHOT_RUNS && naps < PATIENCE_NAPS; naps++) {
         SYSCALL_2(SYS_nanosleep, &nap, NULL);
-        found = snapshot_look(&state.copy, true);
+        found = snapshot_look(&state.cycle_snapshot, true);
     }
     if (found == SNAPSHOT_DONE)
-        concurrent_take_copy();
+        concurrent_take_snapshot();
     else if (wait || found != SNAPSHOT_RUNS)
         give_up_cycle();
 }
@@ -611,14 +612,14 @@ static void await_copy(bool wait)
  * its marks; else some. */
 static void take_copy(bool all)
 {
-    if (!concurrent_takes_copy())
+    if (!concurrent_takes_snapshot())
         await_copy(all);
-    if (!concurrent_takes_copy() || forked_take_some(&state.copy, all))
+    if (!concurrent_takes_snapshot() || snapshot_cycle_take_some(&state.cycle_snapshot, all))
         return;
-    state.taken = forked_taken(&state.copy);
-    state.copied_root_bytes = state.copy.report->root_bytes;
-    concurrent_copy_taken(state.copy.report->cpu_ns);
-    snapshot_end(&state.copy);
+    state.taken = snapshot_cycle_taken(&state.cycle_snapshot);
+    state.snapshot_root_bytes = state.cycle_snapshot.report->root_bytes;
+    concurrent_snapshot_taken(state.cycle_snapshot.report->cpu_ns);
+    snapshot_end(&state.cycle_snapshot);
 }
 
 /* Whether a cycle may prepare pages in slices, before its first stop. Of every=N each other one
@@ -631,20 +632,20 @@ static bool may_prepare_in_slices(enum collect_cause cause)
 
 /* Chooses what this collection does. A collection that the program asks for must begin now, so a
  * cycle under way is given up then. */
-static enum part next_part(enum collect_cause cause)
+static enum stop_kind next_part(enum collect_cause cause)
 {
     bool goes_on = cause == CAUSE_FULL || cause == CAUSE_EVERY || cause == CAUSE_CYCLE;
-    if (concurrent_awaits_copy() && goes_on)
+    if (concurrent_awaits_snapshot() && goes_on)
         take_copy(true);
     if (concurrent_runs() && goes_on)
         return concurrent_has_marks() ? LAST_STOP : FIRST_STOP;
     give_up_cycle();
     state.minor = wants_minor(cause);
-    state.forked = false;
+    state.marks_in_snapshot = false;
     if (state.minor || !wants_cycle(cause))
         return WHOLE;
-    state.forked = may_fork();
-    bool prepares = !state.forked || forked_begin();
+    state.marks_in_snapshot = may_make_snapshot();
+    bool prepares = !state.marks_in_snapshot || snapshot_cycle_begin();
     return prepares && may_prepare_in_slices(cause) ? NO_STOP : FIRST_STOP;
 }
 
@@ -665,11 +666,11 @@ static void fail_first_stop(void)
 /* No cycle has begun where there is no child. */
 static void begin_forked_cycle(void)
 {
-    bool begun = forked_prepare(&state.copy) &&
-                 collection_run_snapshot(&state.driver, &state.copy) &&
-                 snapshot_look(&state.copy, false) != SNAPSHOT_NO_CHILD;
+    bool begun = snapshot_cycle_prepare(&state.cycle_snapshot) &&
+                 collection_run_snapshot(&state.driver, &state.cycle_snapshot) &&
+                 snapshot_look(&state.cycle_snapshot, false) != SNAPSHOT_NO_CHILD;
     if (begun) {
-        concurrent_begin_copied(pace_room_of_cycle(), expected_live());
+        concurrent_begin_in_snapshot(pace_room_of_cycle(), expected_live());
         return;
     }
     fail_first_stop();
@@ -678,15 +679,15 @@ static void begin_forked_cycle(void)
 /* With the locks. False: nothing was reclaimed. */
 static bool run_part(void)
 {
-    switch (state.part) {
+    switch (state.stop_kind) {
     case NO_STOP:
-        if (state.forked)
+        if (state.marks_in_snapshot)
             concurrent_begin_gathering(pace_room_of_cycle());
         else
             concurrent_begin_protecting(pace_room_of_cycle(), expected_live());
         return false;
     case FIRST_STOP:
-        if (state.forked)
+        if (state.marks_in_snapshot)
             begin_forked_cycle();
         else if (collection_run_first_stop(&state.driver))
             concurrent_begin(pace_room_of_cycle(), expected_live());
@@ -696,13 +697,13 @@ static bool run_part(void)
     default:
         break;
     }
-    bool reclaimed =
-        ends_copied() ? collection_run_marked(&state.driver) : collection_run(&state.driver);
-    if (state.part == LAST_STOP && reclaimed)
+    bool reclaimed = ends_snapshot_cycle() ? collection_run_marked(&state.driver)
+                                           : collection_run(&state.driver);
+    if (state.stop_kind == LAST_STOP && reclaimed)
         concurrent_end(false);
     else
         give_up_cycle();
-    if (reclaimed && state.part == WHOLE && !state.minor)
+    if (reclaimed && state.stop_kind == WHOLE && !state.minor)
         state.is_full = false;
     return reclaimed;
 }
@@ -726,7 +727,7 @@ static void begin_locked(enum collect_cause cause, size_t requested)
 {
     mark_prepare();
     snapshot_reap(&state.leak_search);
-    snapshot_reap(&state.copy);
+    snapshot_reap(&state.cycle_snapshot);
     blocks_lock();
     state.cause = cause;
     state.requested = requested;
@@ -739,8 +740,8 @@ static bool collect_locked(enum collect_cause cause, size_t requested)
     begin_locked(cause, requested);
     if (generations_are_on())
         end_sweep(); /* the pace asks what was promoted */
-    state.part = next_part(cause);
-    if (state.part != NO_STOP)
+    state.stop_kind = next_part(cause);
+    if (state.stop_kind != NO_STOP)
         end_sweep(); /* else slices do it */
     bool reclaimed = run_part();
     if (reclaimed)
@@ -798,7 +799,7 @@ static bool begin_leaks_locked(void)
     begin_locked(CAUSE_LEAKS, 0);
     end_sweep();
     give_up_cycle();
-    state.part = LEAK_STOP;
+    state.stop_kind = LEAK_STOP;
     bool begun = snapshot_prepare(&state.leak_search, 0) &&
                  collection_run_snapshot(&state.driver, &state.leak_search) &&
                  snapshot_look(&state.leak_search, false) != SNAPSHOT_NO_CHILD;
@@ -840,9 +841,9 @@ enum leaks_found collect_leaks_begun(void)
     return goes_on ? LEAKS_LATER : found == SNAPSHOT_DONE ? LEAKS_FOUND : LEAKS_UNKNOWN;
 }
 
-bool collect_forks(void)
+bool collect_has_snapshots(void)
 {
-    return state.forks && concurrent_is_on();
+    return state.uses_snapshots && concurrent_is_on();
 }
 
 bool collect_cycle_runs(void)
@@ -863,7 +864,7 @@ static bool sweep_some(void)
 static void slice(size_t work)
 {
     uint64_t begun_ns = monotonic_ns();
-    if (concurrent_awaits_copy())
+    if (concurrent_awaits_snapshot())
         take_copy(concurrent_is_overdue());
     else if (!sweep_some()) {
         concurrent_slice(work);
@@ -935,7 +936,7 @@ void collect_before_exec(void)
         return;
     mark_wait_for_helpers(); /* [no-helper-at-rest] */
     snapshot_kill(&state.leak_search);
-    snapshot_kill(&state.copy);
+    snapshot_kill(&state.cycle_snapshot);
 }
 
 void collect_after_exec(void)
@@ -971,7 +972,7 @@ bool collect_never_again(void)
     if (changed) {
         mark_wait_for_helpers(); /* [no-helper-at-rest] */
         snapshot_kill(&state.leak_search);
-        snapshot_kill(&state.copy);
+        snapshot_kill(&state.cycle_snapshot);
     }
     lock_release(&state.lock);
     return changed;
@@ -996,7 +997,7 @@ void collect_fork_child(void)
         mark_forget_helpers();
     collection_forked(&state.driver);
     snapshot_forget(&state.leak_search);
-    snapshot_forget(&state.copy);
+    snapshot_forget(&state.cycle_snapshot);
     give_up_cycle();
     generations_fork_child();
     if (!generations_are_on())

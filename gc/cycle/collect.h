@@ -56,7 +56,8 @@ struct collect_options {
     enum sweep_leaks leaks;
     bool generations, verify; /* see generations.h, verify.h */
     bool concurrent;          /* see concurrent.h */
-    bool forks;               /* its cycles mark in snapshots, where there can be any: forked.h */
+    bool
+        uses_snapshots; /* its cycles mark in snapshots, where there can be any: snapshot_cycle.h */
     enum dirty_provider dirty;
     bool tells_hiders; /* their blocks are told from the start by who allocates them */
     bool retires;      /* frees are ignored: what the program frees is retired */
@@ -85,7 +86,7 @@ enum leaks_found collect_begin_leaks(leak_visitor *visit, void *argument, bool m
 enum leaks_found collect_leaks_begun(void);
 
 /* Whether cycles may mark in snapshots. */
-bool collect_forks(void);
+bool collect_has_snapshots(void);
 
 /* Whether a cycle is under way. Any thread. */
 bool collect_cycle_runs(void);

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "alloc/blocks/blocks.h"
-#include "gc/cycle/forked.h"
+#include "gc/cycle/snapshot_cycle.h"
 #include "gc/cycle/generations.h"
 #include "gc/mark/mark.h"
 #include "gc/world/roots.h"
@@ -43,7 +43,7 @@ enum phase {
 };
 
 static struct {
-    bool on, forks;
+    bool on, uses_snapshots;
     _Atomic enum phase phase;
     unsigned rounds;
     struct dirty_scan scan;
@@ -57,10 +57,10 @@ static struct {
     struct concurrent_statistics statistics;
 } cycle;
 
-void concurrent_init(bool forks)
+void concurrent_init(bool uses_snapshots)
 {
     cycle.on = generations_are_on() && mark_init_cycle();
-    cycle.forks = forks;
+    cycle.uses_snapshots = uses_snapshots;
 }
 
 bool concurrent_has_slices(void)
@@ -70,7 +70,7 @@ bool concurrent_has_slices(void)
 
 bool concurrent_is_on(void)
 {
-    return cycle.forks || concurrent_has_slices();
+    return cycle.uses_snapshots || concurrent_has_slices();
 }
 
 bool concurrent_runs(void)
@@ -237,7 +237,7 @@ void concurrent_begin(size_t room, size_t live)
     set_phase(MARKING);
 }
 
-void concurrent_begin_copied(size_t room, size_t live)
+void concurrent_begin_in_snapshot(size_t room, size_t live)
 {
     if (!concurrent_runs())
         cycle.slices_ns = 0;
@@ -250,23 +250,23 @@ bool concurrent_gathers(void)
     return atomic_load_explicit(&cycle.phase, memory_order_relaxed) == GATHERING;
 }
 
-bool concurrent_awaits_copy(void)
+bool concurrent_awaits_snapshot(void)
 {
     enum phase phase = atomic_load_explicit(&cycle.phase, memory_order_relaxed);
     return phase == COPIED || phase == TAKING;
 }
 
-void concurrent_take_copy(void)
+void concurrent_take_snapshot(void)
 {
     set_phase(TAKING);
 }
 
-bool concurrent_takes_copy(void)
+bool concurrent_takes_snapshot(void)
 {
     return cycle.phase == TAKING;
 }
 
-void concurrent_copy_taken(uint64_t cpu_ns)
+void concurrent_snapshot_taken(uint64_t cpu_ns)
 {
     cycle.slices_ns += cpu_ns;
     if (concurrent_has_slices())
@@ -349,7 +349,7 @@ static void prepare_snapshot(bool may_read)
     atomic_store_explicit(&cycle.sliced_at, blocks_taken_bytes(), memory_order_relaxed);
     bool more = true;
     for (size_t steps = 0; more && (steps == 0 || (steps < due && steps < MOST_STEPS)); steps++)
-        more = forked_prepare_some(gathers);
+        more = snapshot_cycle_prepare_some(gathers);
     if (!more)
         set_phase(PREPARED);
 }

@@ -26,8 +26,8 @@
  * first: a test would need a second thread at the right moment. The model
  * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER) checks the first, and some of the others.
  *
- * A cycle may also mark in a child with a copy of the memory: forked.h. Of the invariants below,
- * only [born marked], [given up is full] and [pins are roots] apply to such a cycle.
+ * A cycle may also mark in a child with a copy of the memory: snapshot_cycle.h. Of the invariants
+ * below, only [born marked], [given up is full] and [pins are roots] apply to such a cycle.
  *
  *   [protect before marks]
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
@@ -79,9 +79,9 @@ struct concurrent_statistics {
 };
 
 /* Once, after generations_init. Cycles that mark in slices need generations, for their dirty bits.
- * Without generations there are none. forks: there may be cycles that mark in a snapshot, which
- * need no dirty bits. */
-void concurrent_init(bool forks);
+ * Without generations there are none. uses_snapshots: there may be cycles that mark in a snapshot,
+ * which need no dirty bits. */
+void concurrent_init(bool uses_snapshots);
 bool concurrent_is_on(void);
 /* Whether there may be cycles that mark in slices. */
 bool concurrent_has_slices(void);
@@ -92,24 +92,25 @@ bool concurrent_runs(void);
 /* Before the first stop: from here on slices protect pages. (concurrent_protect does it all at
  * once.) room: bytes that the program may take meanwhile. live: bytes that are to be marked. */
 void concurrent_begin_protecting(size_t room, size_t live);
-/* Before the first stop: from here on slices prepare a snapshot (forked_begin). room: as above. */
+/* Before the first stop: from here on slices prepare a snapshot (snapshot_cycle_begin). room: as
+ * above. */
 void concurrent_begin_gathering(size_t room);
 bool concurrent_gathers(void);
 void concurrent_protect(void);
 /* After the first stop. room: until all is marked. */
 void concurrent_begin(size_t room, size_t live);
 /* Like concurrent_begin(), but for a cycle that marks in a snapshot. */
-void concurrent_begin_copied(size_t room, size_t live);
+void concurrent_begin_in_snapshot(size_t room, size_t live);
 /* The first: whether a snapshot is marking, or its marks are being taken over. The second: whether
  * the program has taken twice the room, so that the cycle must not go on beside it any longer. */
-bool concurrent_awaits_copy(void);
+bool concurrent_awaits_snapshot(void);
 bool concurrent_is_overdue(void);
 /* The snapshot is done: from here on slices take over its marks. */
-void concurrent_take_copy(void);
-bool concurrent_takes_copy(void);
+void concurrent_take_snapshot(void);
+bool concurrent_takes_snapshot(void);
 /* All marks of the snapshot are taken over. cpu_ns: the child's processor time. With generations
  * slices protect pages from here on. */
-void concurrent_copy_taken(uint64_t cpu_ns);
+void concurrent_snapshot_taken(uint64_t cpu_ns);
 /* Whether the cycle under way has had its first stop, so that it may have marks. */
 bool concurrent_has_marks(void);
 

@@ -333,12 +333,13 @@ static bool init(const void *values)
     if (pace.policy == POLICY_AUTO && !pace.frees)
         collector.collect_if_due = collect_if_due;
     bool verifies = collections->verify == VERIFY_ON;
-    bool forks = collections->concurrent == CONCURRENT_FORK && ignored;
-    bool concurrent = forks || (collections->concurrent == CONCURRENT_ON &&
-                                collections->generations > 1 && pace.policy == POLICY_AUTO);
+    bool uses_snapshots = collections->concurrent == CONCURRENT_FORK && ignored;
+    bool concurrent =
+        uses_snapshots || (collections->concurrent == CONCURRENT_ON &&
+                           collections->generations > 1 && pace.policy == POLICY_AUTO);
     if (concurrent) /* slices go with what is taken, whatever makes a collection due */
         collector.collect_if_due = collect_if_due;
-    if (collections->generations > 1 || forks)
+    if (collections->generations > 1 || uses_snapshots)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     collector.late_live_bits = ignored;
     if (ignored && concurrent)
@@ -357,7 +358,7 @@ static bool init(const void *values)
                                       .dirty = collections->dirty,
                                       .verify = verifies,
                                       .concurrent = concurrent,
-                                      .forks = forks,
+                                      .uses_snapshots = uses_snapshots,
                                       .tells_hiders = gc.reports,
                                       .retires = ignored};
     if (collects && !collect_init(&collect)) {

@@ -7,7 +7,7 @@
 #include "alloc/blocks/quarantine.h"
 #include "gc/cycle/collect.h"
 #include "gc/cycle/concurrent.h"
-#include "gc/cycle/forked.h"
+#include "gc/cycle/snapshot_cycle.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
@@ -52,7 +52,7 @@ static void visit_cycles(statistic_visitor *visit, void *argument,
     visit(argument, "gc_cycles", "last_pages", statistics->last_pages);
     visit(argument, "gc_cycles", "rescanned_bytes", statistics->rescanned_bytes);
     visit(argument, "gc_cycles", "verified", verify_counts().cycles);
-    visit(argument, "gc_cycles", "huge_pages", forked_gathered());
+    visit(argument, "gc_cycles", "huge_pages", snapshot_cycle_gathered());
 }
 
 static void visit_generations(statistic_visitor *visit, void *argument,
@@ -164,7 +164,7 @@ void gc_statistics_visit(const struct gc_figures *figures, statistic_visitor *vi
         visit_generations(visit, argument, statistics);
     if (concurrent_is_on())
         visit_cycles(visit, argument, statistics);
-    if (figures->reports || collect_forks())
+    if (figures->reports || collect_has_snapshots())
         visit_snapshots(visit, argument, statistics);
     visit_histogram(visit, argument, driver->pauses);
     utilisation_visit(driver->utilisation, visit, argument);

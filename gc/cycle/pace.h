@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pace.h: when to collect: the heap's goal, at which the next collection is due.
+ * pace.h: when to collect, at which goal of the heap; whether the next collection is a minor one,
+ * and when minor ones no longer pay.
  */
 #ifndef ALLOTROPE_GC_CYCLE_PACE_H
 #define ALLOTROPE_GC_CYCLE_PACE_H

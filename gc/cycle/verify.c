@@ -227,7 +227,7 @@ static void check_copied(void *unused, struct slab *slab)
     }
 }
 
-void verify_copied_marks(void)
+void verify_snapshot_marks(void)
 {
     if (!verify.on)
         return;

@@ -44,7 +44,7 @@ void verify_marks(void);
 /* The marks of a cycle that marks in a snapshot have been taken over. Checks that no mark is
  * missing which a full marking of the same stopped world has made. The marks of that marking were
  * kept. */
-void verify_copied_marks(void);
+void verify_snapshot_marks(void);
 
 /* collections, cycles: the minor collections and cycles that were found to be right. stale: those
  * of them that freed a block which only stale words named, written before the block, or the owner

@@ -197,16 +197,16 @@ struct copy {
 };
 
 /* In the child. */
-static bool mark_copy(void *argument)
+static bool mark_in_snapshot(void *argument)
 {
     const struct copy *copy = argument;
     struct collection *current = &copy->driver->current;
     const struct collector *collector = copy->driver->collector;
-    if (!collector->begin_copy() || !resident_open() ||
+    if (!collector->begin_in_snapshot() || !resident_open() ||
         !roots_visit_copied(copy->visitor, &current->roots))
         return false;
     current->snapshot->report->root_bytes = current->roots.bytes + current->roots.indirect_bytes;
-    return collector->mark_copy(current->snapshot);
+    return collector->mark_in_snapshot(current->snapshot);
 }
 
 /* False: the roots could not be read, and no child was made. */
@@ -220,7 +220,7 @@ static bool visit_and_copy(struct collection_driver *driver, uintptr_t stack_poi
     times->rooted = monotonic_ns();
     struct copy copy = {driver, &visitor};
     if (all_read)
-        snapshot_begin(driver->current.snapshot, mark_copy, &copy);
+        snapshot_begin(driver->current.snapshot, mark_in_snapshot, &copy);
     excepted_take_back();
     times->marked = monotonic_ns();
     while (all_read && driver->collector->again && driver->collector->again()) {

@@ -97,11 +97,11 @@ struct collector {
     bool (*again)(void);
     /* Frees what has no mark. Returns how many bytes are live. */
     uint64_t (*sweep)(void);
-    /* In the child of a snapshot. begin_copy: before the child visits the roots that it has.
-     * mark_copy: after that; marks, and writes into the snapshot's result what the parent is to
-     * know. False: it failed. NULL: this collector makes no snapshots. */
-    bool (*begin_copy)(void);
-    bool (*mark_copy)(struct snapshot *snapshot);
+    /* In the child of a snapshot. begin_in_snapshot: before the child visits the roots that it has.
+     * mark_in_snapshot: after that; marks, and writes into the snapshot's result what the parent is
+     * to know. False: it failed. NULL: this collector makes no snapshots. */
+    bool (*begin_in_snapshot)(void);
+    bool (*mark_in_snapshot)(struct snapshot *snapshot);
     /* Instead of mark and sweep, when the roots could not be read: undoes `begin`. May be NULL. */
     void (*abandon)(void);
     /* The world runs again, or was never stopped. May be NULL. */

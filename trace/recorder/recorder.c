@@ -22,6 +22,9 @@
  * instructions were completed. Stack growth, which interrupts unseen, is avoided by making the
  * main stack its full size at the start; see mappings_prepare().
  *
+ * Valgrind runs one thread at a time. So the ring has one writer, and its order is that in which
+ * the process executed. RAW_THREAD tells whose turn begins.
+ *
  *     instrument.c      the code that is added      threads.c     which thread runs, signals
  *     descriptions.c    what was translated         mappings.c    what is mapped
  *     doorbells.c       what libraries tell         ring.c        the ring's writing end

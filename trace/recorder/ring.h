@@ -3,9 +3,11 @@
  * ring.h: the ring's writing end (protocol/reference_ring.h).
  *
  * While client code runs, cursor and limit live in the thread's shadow registers, where
- * translations write them; outside it they are here. What is said of settling: where the superblock
- * executed last was left is known once its thread goes on, and an event behind it must not hide
- * that.
+ * translations write them; outside it they are here.
+ *
+ * To *settle* is to write where the last superblock was left (RAW_RESUME). Where nothing lies
+ * between, the next superblock shows it. An event in between would hide that, so whoever writes an
+ * event settles first.
  */
 #ifndef ALLOTROPE_TRACE_RECORDER_RING_H
 #define ALLOTROPE_TRACE_RECORDER_RING_H

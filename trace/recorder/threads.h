@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * threads.h: which thread runs, and what interrupts it.
+ * threads.h: which thread runs, and what interrupts it. Valgrind runs one thread at a time.
  */
 #ifndef ALLOTROPE_TRACE_RECORDER_THREADS_H
 #define ALLOTROPE_TRACE_RECORDER_THREADS_H

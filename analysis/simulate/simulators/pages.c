@@ -81,7 +81,7 @@ static size_t select_sample(uint64_t *touches, size_t count, unsigned halvings)
 }
 
 /* Moves what the stack has counted, scaled, into `scaled`. */
-static bool harvest(struct pages *pages)
+static bool scale_counts(struct pages *pages)
 {
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         const struct lru_histogram *found = lru_stack_histogram(pages->stack, class);
@@ -100,7 +100,7 @@ static bool harvest(struct pages *pages)
 static bool halve_until_few(struct pages *pages)
 {
     while (lru_stack_units(pages->stack) > PAGES_SAMPLED_MOST) {
-        if (!harvest(pages))
+        if (!scale_counts(pages))
             return false;
         pages->halvings++;
         if (!lru_stack_forget(pages->stack, in_sample, pages->halvings))
@@ -176,7 +176,7 @@ const struct lru_histogram *pages_histogram(struct pages *pages, unsigned class)
 {
     if (pages->halvings == 0)
         return lru_stack_histogram(pages->stack, class);
-    return harvest(pages) ? &pages->scaled[class] : NULL;
+    return scale_counts(pages) ? &pages->scaled[class] : NULL;
 }
 
 bool pages_sum_histograms(struct pages *pages, struct lru_histogram *sum)

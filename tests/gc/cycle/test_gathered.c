@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
-#include "gc/cycle/forked.h"
+#include "gc/cycle/snapshot_cycle.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/sweep.h"
 #include "vm/fork_chain.h"
@@ -52,7 +52,7 @@ static int make_collector(void **state)
                                                    .stack_bytes = 1 << 20,
                                                    .leaks = SWEEP_RECLAIM,
                                                    .concurrent = true,
-                                                   .forks = true,
+                                                   .uses_snapshots = true,
                                                    .retires = true};
     pace_init(&pace);
     if (!blocks_init(25, &collector) || !collect_init(&options))
@@ -89,7 +89,7 @@ static void gather(void)
 static void make_copy(void)
 {
     assert_false(collect(CAUSE_FULL, 0));
-    assert_true(concurrent_awaits_copy());
+    assert_true(concurrent_awaits_snapshot());
 }
 
 static void end(void)
@@ -145,10 +145,10 @@ static void test_memory_is_in_huge_pages_when_the_child_is_made(void **state)
     (void)state;
     if (!has_huge_pages())
         skip();
-    uint64_t gathered = forked_gathered();
+    uint64_t gathered = snapshot_cycle_gathered();
     begin();
     gather();
-    assert_true(forked_gathered() - gathered > BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 2);
+    assert_true(snapshot_cycle_gathered() - gathered > BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 2);
     make_copy();
     end();
     check_held();
@@ -159,14 +159,14 @@ static void test_memory_is_in_huge_pages_when_the_child_is_made(void **state)
 static void test_what_another_process_has_is_left_alone(void **state)
 {
     (void)state;
-    uint64_t gathered = forked_gathered();
+    uint64_t gathered = snapshot_cycle_gathered();
     for (size_t i = 0; i < BLOCKS; i++)
         held[i][0] = held[i]; /* broken up, if they were huge pages */
     pid_t child = start_idle_child();
     begin();
     gather();
     end_idle_child(child);
-    assert_true(forked_gathered() - gathered < BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 8);
+    assert_true(snapshot_cycle_gathered() - gathered < BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 8);
     make_copy();
     end();
     check_held();
@@ -186,9 +186,10 @@ static void check_that_cycles_gather(void)
 {
     for (int cycles = 0; cycles < 4; cycles++) {
         break_huge_pages();
-        uint64_t gathered = forked_gathered();
+        uint64_t gathered = snapshot_cycle_gathered();
         whole_cycle();
-        assert_true(forked_gathered() - gathered > BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 2);
+        assert_true(snapshot_cycle_gathered() - gathered >
+                    BLOCKS * BLOCK_BYTES / HUGE_PAGE_BYTES / 2);
     }
     check_held();
 }
@@ -254,12 +255,12 @@ static void test_a_thread_that_takes_much_makes_several_huge_pages(void **state)
         skip();
     break_huge_pages();
     begin();
-    uint64_t gathered = forked_gathered();
-    while (concurrent_gathers() && forked_gathered() == gathered) {
+    uint64_t gathered = snapshot_cycle_gathered();
+    while (concurrent_gathers() && snapshot_cycle_gathered() == gathered) {
         blocks_free(blocks_alloc((size_t)1 << 20));
         collect_slice(0);
     }
-    assert_in_range(forked_gathered() - gathered, 2, 4);
+    assert_in_range(snapshot_cycle_gathered() - gathered, 2, 4);
     gather();
     make_copy();
     end();
@@ -330,7 +331,7 @@ static void test_slices_that_were_not_done_are_done_in_the_stops(void **state)
     uint64_t freed = collect_statistics()->freed_blocks;
     begin();
     assert_false(collect(CAUSE_CYCLE, 0));
-    assert_true(concurrent_awaits_copy());
+    assert_true(concurrent_awaits_snapshot());
     assert_true(collect_statistics()->freed_blocks > freed);
     uint64_t before = collect_statistics()->full.collections;
     assert_true(collect(CAUSE_CYCLE, 0));
@@ -351,9 +352,9 @@ static void test_forced_cycles_gather(void **state)
             skip(); /* the world was stopped: there can be no child here */
         gathered += concurrent_gathers();
         gather();
-        if (!concurrent_awaits_copy())
+        if (!concurrent_awaits_snapshot())
             assert_false(collect(CAUSE_EVERY, 0));
-        assert_true(concurrent_awaits_copy());
+        assert_true(concurrent_awaits_snapshot());
         end();
     }
     assert_int_equal(gathered, 1);
@@ -367,10 +368,10 @@ static void test_given_up_half_way_is_full(void **state)
     begin();
     gather();
     make_copy();
-    while (!concurrent_takes_copy())
+    while (!concurrent_takes_snapshot())
         collect_slice(0);
     collect_slice(0);
-    assert_true(concurrent_takes_copy());
+    assert_true(concurrent_takes_snapshot());
     full();
     check_held();
 }

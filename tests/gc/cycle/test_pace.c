@@ -8,10 +8,12 @@
 #include "vm/kernel/process.h"
 
 static uint64_t now_ns;
+static unsigned times_asked;
 static unsigned idle_processors;
 
 static uint64_t tell_time(void)
 {
+    times_asked++;
     return now_ns;
 }
 
@@ -277,8 +279,12 @@ static void test_in_a_sandbox_the_clock_is_not_asked(void **state)
     (void)state;
     begin_auto(true);
     pace.cost = SECOND; /* never affordable */
+    times_asked = 0;
+    assert_false(pace_is_full(pace_goal(), 1));
+    assert_int_equal(times_asked, 1);
     pace_without_clock();
     assert_true(pace_is_full(pace_goal(), 1));
+    assert_int_equal(times_asked, 1);
 }
 
 static void test_a_collection_that_is_given_up_lets_the_heap_grow(void **state)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * forked.h: a cycle (concurrent.h) that marks in a snapshot (gc/world/snapshot.h).
+ * snapshot_cycle.h: a cycle (concurrent.h) that marks in a snapshot (gc/world/snapshot.h).
  *
- *     world runs   slices      the process's memory becomes huge pages               forked.c
- *                  prepare     each slab gets a place in the child's result          forked.c
- *     stop         begin       what a child lacks is read; the child is made         snapshot.c
- *     world runs   |           the child clears its marks and marks; its bits go     mark.c
- *                  |             into the result                                     forked.c
- *                  slices      the bits become the slabs' marks                      forked.c
- *                              pages are protected for minor collections             concurrent.c
- *     stop         end         nothing is read or marked; sweep                      collect.c
+ *     world runs   slices      the process's memory becomes huge pages           snapshot_cycle.c
+ *                  prepare     each slab gets a place in the child's result      snapshot_cycle.c
+ *     stop         begin       what a child lacks is read; the child is made     snapshot.c
+ *     world runs   |           the child clears its marks and marks; its bits    mark.c
+ *                  |             go into the result                              snapshot_cycle.c
+ *                  slices      the bits become the slabs' marks                  snapshot_cycle.c
+ *                              pages are protected for minor collections         concurrent.c
+ *     stop         end         nothing is read or marked; sweep                  collect.c
  *
  * Why nothing is lost: what the program can reach at the last stop it could reach at the first, so
  * the child has marked it; or it was born since then, and is marked for that. No page need be
  * followed again.
  *
- * Invariants. Each has a test that fails without it (tests/gc/cycle/test_forked.c), except the
- * third: without it the notes of the second still keep the block that a test would look for.
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_snapshot_cycle.c), except
+ * the third: without it the notes of the second still keep the block that a test would look for.
  *
  *   [born marked]
  *       As in any cycle: what was free at the first stop is marked by the child, and so are all
@@ -42,13 +42,13 @@
  *   (2) The program hid a pointer at the first stop, and holds it again at the last, without having
  *       freed the block. No root is read again there.
  *
- * The model is tests/gc/model/forked.pml.
+ * The model is tests/gc/model/snapshot_cycle.pml.
  *
  * Such cycles exist only where frees are ignored. Elsewhere the notes would keep most of the freed
  * blocks.
  */
-#ifndef ALLOTROPE_GC_CYCLE_FORKED_H
-#define ALLOTROPE_GC_CYCLE_FORKED_H
+#ifndef ALLOTROPE_GC_CYCLE_SNAPSHOT_CYCLE_H
+#define ALLOTROPE_GC_CYCLE_SNAPSHOT_CYCLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,7 +57,7 @@
 #include "gc/world/snapshot.h"
 
 /* Besides the marks. */
-struct forked_result {
+struct snapshot_cycle_result {
     struct mark_result marked;
     uint64_t pinned;
 };
@@ -68,7 +68,7 @@ struct forked_result {
  * small pages one by one.
  *
  * Returns whether it is worth it. */
-bool forked_begin(void);
+bool snapshot_cycle_begin(void);
 
 /* How many slabs one step goes over at most: it sweeps them, gives them places, or gives them their
  * marks. A slice takes one step, before the snapshot up to four. */
@@ -77,26 +77,27 @@ enum { SLABS_OF_STEP = 256 };
 /* One step of a slice. Looks at some spans, until one is made a huge page; without `gathers`, and
  * when there are no more, some slabs get places. Needs resident_open and the heap's lock. False:
  * nothing is left. */
-bool forked_prepare_some(bool gathers);
+bool snapshot_cycle_prepare_some(bool gathers);
 
 /* Huge pages that were made, ever. */
-uint64_t forked_gathered(void);
+uint64_t snapshot_cycle_gathered(void);
 
 /* Gives places to all slabs that have none yet, and makes room for the result. Makes no huge pages.
  * The heap's lock is held from here until the snapshot has begun. False: without memory, or with
  * too many blocks. */
-bool forked_prepare(struct snapshot *snapshot);
+bool snapshot_cycle_prepare(struct snapshot *snapshot);
 
 /* In the child, which has marked. */
-void forked_hand_back(const struct snapshot *snapshot, const struct forked_result *result);
+void snapshot_cycle_hand_back(const struct snapshot *snapshot,
+                              const struct snapshot_cycle_result *result);
 
 /* The snapshot is done; the world runs, and the heap's lock is held. Gives some slabs their marks;
  * rest: all that are left. False: all slabs have them. */
-bool forked_take_some(const struct snapshot *snapshot, bool rest);
+bool snapshot_cycle_take_some(const struct snapshot *snapshot, bool rest);
 /* After the last. */
-struct forked_result forked_taken(const struct snapshot *snapshot);
+struct snapshot_cycle_result snapshot_cycle_taken(const struct snapshot *snapshot);
 
 /* At the last stop: what was freed since then, and whatever is not live, has its mark. */
-void forked_complete(void);
+void snapshot_cycle_complete(void);
 
 #endif

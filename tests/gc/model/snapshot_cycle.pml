@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * forked.pml: a cycle that marks in a snapshot (gc/cycle/forked.h). `spin` goes through every
- * interleaving of one cycle.
+ * snapshot_cycle.pml: a cycle that marks in a snapshot (gc/cycle/snapshot_cycle.h). `spin` goes
+ * through every interleaving of one cycle.
  *
  * There are two records of slabs, and two blocks in a slab. The program has a register, and a word
  * in a block that is always reached. It moves its pointers between them, takes blocks, makes slabs,
@@ -34,7 +34,7 @@
  *   WITHOUT_FREE_MARKED  free is marked: the child marks what is free
  *
  * Three things can be changed without a failure. The two parts of a note may come in either order.
- * has_freed only saves work. `| ~live` in forked_complete adds no mark.
+ * has_freed only saves work. `| ~live` in snapshot_cycle_complete adds no mark.
  *
  * FREES: how many blocks the second thread frees.
  */

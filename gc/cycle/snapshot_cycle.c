@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * forked.c: see forked.h.
+ * snapshot_cycle.c: see snapshot_cycle.h.
  *
- * The result: struct forked_result, then the mark words of all slabs. Where a slab's begin stands
- * in its record, one more than their index; 0 in a record that is newer than the child.
+ * The result: struct snapshot_cycle_result, then the mark words of all slabs. Where a slab's begin
+ * stands in its record, one more than their index; 0 in a record that is newer than the child.
  */
-#include "gc/cycle/forked.h"
+#include "gc/cycle/snapshot_cycle.h"
 
 #include "alloc/blocks/blocks.h"
 #include "gc/cycle/generations.h"
@@ -39,7 +39,7 @@ static struct {
  * pages there, the rest of this mapping is passed over. (One span alone is refused if a device
  * holds a page of it.) */
 enum { HOPELESS = 8, HOPELESS_HERE = 2 };
-/* How many spans forked_prepare_some() looks at, at most. */
+/* How many spans snapshot_cycle_prepare_some() looks at, at most. */
 enum { SPANS_OF_STEP = 32 };
 
 static struct {
@@ -143,7 +143,7 @@ static bool gather(void)
     return true;
 }
 
-bool forked_begin(void)
+bool snapshot_cycle_begin(void)
 {
     places.next = places.words = 0;
     gathering.begun = gathering.next;
@@ -152,14 +152,14 @@ bool forked_begin(void)
     return !generations_are_on() && blocks_used_bytes() >= GATHER_LEAST_BYTES;
 }
 
-uint64_t forked_gathered(void)
+uint64_t snapshot_cycle_gathered(void)
 {
     return gathering.made;
 }
 
 static uint64_t *words_of(const struct snapshot *snapshot)
 {
-    return (uint64_t *)(void *)(snapshot->result + sizeof(struct forked_result));
+    return (uint64_t *)(void *)(snapshot->result + sizeof(struct snapshot_cycle_result));
 }
 
 static void give_place(void *unused, struct slab *slab)
@@ -172,20 +172,20 @@ static void give_place(void *unused, struct slab *slab)
     places.words += slab_words(slab);
 }
 
-bool forked_prepare_some(bool gathers)
+bool snapshot_cycle_prepare_some(bool gathers)
 {
     return (gathers && gather()) ||
            blocks_some_slabs(&places.next, SLABS_OF_STEP, give_place, NULL);
 }
 
-bool forked_prepare(struct snapshot *snapshot)
+bool snapshot_cycle_prepare(struct snapshot *snapshot)
 {
     blocks_some_slabs(&places.next, SIZE_MAX, give_place, NULL);
     blocks_each_of_fork(give_place, NULL);
     next_taken = 0;
     size_t bytes = places.words * sizeof(uint64_t);
     return places.words < UINT32_MAX &&
-           snapshot_prepare(snapshot, sizeof(struct forked_result) + bytes);
+           snapshot_prepare(snapshot, sizeof(struct snapshot_cycle_result) + bytes);
 }
 
 static void hand_back_slab(void *words, struct slab *slab)
@@ -195,9 +195,10 @@ static void hand_back_slab(void *words, struct slab *slab)
         marks[i] = slab->words[i].mark;
 }
 
-void forked_hand_back(const struct snapshot *snapshot, const struct forked_result *result)
+void snapshot_cycle_hand_back(const struct snapshot *snapshot,
+                              const struct snapshot_cycle_result *result)
 {
-    *(struct forked_result *)(void *)snapshot->result = *result;
+    *(struct snapshot_cycle_result *)(void *)snapshot->result = *result;
     blocks_each_slab_by_bits(hand_back_slab, words_of(snapshot));
 }
 
@@ -222,17 +223,17 @@ static void take_over_slab(void *words, struct slab *slab)
         slab->words[i].mark = marks[i];
 }
 
-bool forked_take_some(const struct snapshot *snapshot, bool rest)
+bool snapshot_cycle_take_some(const struct snapshot *snapshot, bool rest)
 {
     size_t most = rest ? SIZE_MAX : SLABS_OF_STEP;
     return blocks_some_slabs(&next_taken, most, take_over_slab, words_of(snapshot));
 }
 
-struct forked_result forked_taken(const struct snapshot *snapshot)
+struct snapshot_cycle_result snapshot_cycle_taken(const struct snapshot *snapshot)
 {
     blocks_each_of_fork(take_over_slab, words_of(snapshot));
-    verify_copied_marks();
-    return *(const struct forked_result *)(const void *)snapshot->result;
+    verify_snapshot_marks();
+    return *(const struct snapshot_cycle_result *)(const void *)snapshot->result;
 }
 
 /* Nothing else has changed since the child marked what was not live. */
@@ -246,7 +247,7 @@ static void complete_marks(void *unused, struct slab *slab)
 }
 
 /* [freed is born again], [listed-is-marked] (alloc/blocks/late_sweep.h) */
-void forked_complete(void)
+void snapshot_cycle_complete(void)
 {
     blocks_each_of_fork(mark_newer, NULL);
     if (blocks_have_freed())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_forked.c: a cycle that marks in a snapshot, an invariant of forked.h each.
+ * test_snapshot_cycle.c: a cycle that marks in a snapshot, an invariant of snapshot_cycle.h each.
  *
  * Children are blocks that the test knows by numbers that are no addresses, so nothing points to
  * them. A word on the stack may keep one or two by chance, so there are many.
@@ -42,7 +42,7 @@ static int make_collector(void **state)
                                                    .leaks = SWEEP_RECLAIM,
                                                    .generations = true,
                                                    .concurrent = true,
-                                                   .forks = true,
+                                                   .uses_snapshots = true,
                                                    .dirty = DIRTY_ASYNC,
                                                    .verify = true};
     pace_init(&pace);
@@ -52,13 +52,13 @@ static int make_collector(void **state)
 static void begin(void)
 {
     begin_cycle();
-    assert_true(concurrent_awaits_copy());
+    assert_true(concurrent_awaits_snapshot());
 }
 
 static void end(void)
 {
     uint64_t verified = verify_counts().cycles, given_up = concurrent_statistics()->given_up;
-    bool is_taken = !concurrent_awaits_copy();
+    bool is_taken = !concurrent_awaits_snapshot();
     end_cycle();
     assert_int_equal(concurrent_statistics()->given_up, given_up);
     assert_int_equal(verify_counts().cycles, verified + !is_taken);
@@ -274,10 +274,10 @@ static void test_given_up_is_full_when_the_child_dies(void **state)
     uint64_t full_ones = collect_statistics()->full.collections;
     begin();
     pid_t child = marker();
-    if (child == 0 || kill(child, SIGSTOP) != 0 || !concurrent_awaits_copy())
+    if (child == 0 || kill(child, SIGSTOP) != 0 || !concurrent_awaits_snapshot())
         skip();
     kill(child, SIGKILL);
-    while (concurrent_runs() && concurrent_awaits_copy())
+    while (concurrent_runs() && concurrent_awaits_snapshot())
         collect_slice(1);
     if (concurrent_runs())
         skip(); /* it was done before */

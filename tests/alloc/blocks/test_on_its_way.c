@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_in_sight.c: a block that a thread of `blocks` is about to free is one that a collection
+ * test_on_its_way.c: a block that a thread of `blocks` is about to free is one that a collection
  * finds, wherever the collection stops the thread: [on its way] (alloc/blocks/heap.h). And what two
  * threads may do to one block meanwhile.
  */
