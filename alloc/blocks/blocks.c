@@ -122,6 +122,8 @@ void *blocks_resize(void *block, size_t size)
     if (!moved)
         return size <= usable ? block : NULL;
     memcpy(moved, block, usable < size ? usable : size);
+    if (blocks_heap.collector && blocks_heap.collector->moves)
+        blocks_heap.collector->moves(block, moved);
     free_moved(block);
     return moved;
 }

@@ -74,6 +74,9 @@ struct blocks_collector {
     /* Whether a collection has ever reclaimed a block that the program had not freed: a bad pointer
      * may be to one. Any thread, no lock. NULL: none has. */
     bool (*has_reclaimed)(void);
+    /* realloc has copied `block` to `moved`, and frees `block` next. Any thread, no lock. NULL: the
+     * collector needs not know. */
+    void (*moves)(const void *block, const void *moved);
     /* Number of rows of bits behind a record's words (slab.h); 0: the least. */
     unsigned rows;
     /* A sweep leaves the live bits of what it frees as they are: [late live bit]. Only for a

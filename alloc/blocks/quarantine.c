@@ -211,6 +211,8 @@ void *quarantine_resize(void *block, size_t size, bool *twice)
     if (!moved)
         return size <= usable ? block : NULL;
     memcpy(moved, block, usable < size ? usable : size);
+    if (blocks_heap.collector->moves)
+        blocks_heap.collector->moves(block, moved);
     *twice = !retire(slab, index, block);
     return moved;
 }

@@ -231,8 +231,84 @@ static bool has_reclaimed(void)
     return collect_statistics()->reclaimed_blocks > 0;
 }
 
-static struct blocks_collector collector = {
-    .before_growth = before_growth, .suspect_used = suspect_used, .has_reclaimed = has_reclaimed};
+/* Pins. */
+
+static void have_pins(void)
+{
+    atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
+    atomic_store_explicit(&gc.free_looks, true, memory_order_relaxed);
+}
+
+/* False: it is in none. */
+static bool find_block(const struct slab *slab, const void *address, size_t *index)
+{
+    bool exact;
+    *index = slab ? slab_index(slab, address, &exact) : 0;
+    return slab && *index < slab->capacity;
+}
+
+/* A thread that is stopped between the pin and the entry has the block in a register, or its caller
+ * has: so a minor collection keeps it, though it does not see the pin. */
+static void gc_pin(const void *address)
+{
+    size_t index;
+    struct slab *slab = blocks_slab_of(address);
+    if (!find_block(slab, address, &index))
+        return;
+    slab_pin(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
+    blocks_enter_young(slab); /* [pins are roots] */
+    have_pins();
+}
+
+/* The word of pins that has the block's, and its bit in `bit`; NULL: the slab has none. */
+static uint64_t *find_pin(const void *block, uint64_t *bit)
+{
+    size_t index;
+    struct slab *slab = blocks_slab_of(block);
+    if (!slab || !slab_has_pins(slab) || !find_block(slab, block, &index))
+        return NULL;
+    *bit = slab_bit(index);
+    return slab_pinned(slab, index / SLAB_WORD_BLOCKS);
+}
+
+static bool unpin(const void *block)
+{
+    uint64_t bit, *pins = find_pin(block, &bit);
+    return pins && (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
+}
+
+static inline bool may_be_pinned(void)
+{
+    return __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0);
+}
+
+static inline bool was_pinned(const void *block)
+{
+    return may_be_pinned() && unpin(block);
+}
+
+static bool is_pinned(const void *block)
+{
+    uint64_t bit, *pins = may_be_pinned() ? find_pin(block, &bit) : NULL;
+    return pins && (__atomic_load_n(pins, __ATOMIC_RELAXED) & bit) != 0;
+}
+
+/* The new block is pinned before the old one ceases to be: a collection in between follows the
+ * distances in both. A large block that is moved by page tables keeps its record, and the pin. */
+static void carry_pin(const void *block, const void *moved)
+{
+    if (!is_pinned(block))
+        return;
+    gc_pin(moved);
+    unpin(block);
+}
+
+/* Start. */
+
+static struct blocks_collector collector = {.before_growth = before_growth,
+                                            .suspect_used = suspect_used,
+                                            .has_reclaimed = has_reclaimed,
+                                            .moves = carry_pin};
 
 static void report_unavailable(void)
 {
@@ -249,12 +325,6 @@ static void report_unavailable(void)
 static bool need_sites(void)
 {
     return allocator_needs_sites && allocator_needs_sites();
-}
-
-static void have_pins(void)
-{
-    atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
-    atomic_store_explicit(&gc.free_looks, true, memory_order_relaxed);
 }
 
 static bool found_hider(void)
@@ -376,47 +446,6 @@ static bool init(const void *values)
     return true;
 }
 
-/* Pins. */
-
-/* False: it is in none. */
-static bool find_block(const struct slab *slab, const void *address, size_t *index)
-{
-    bool exact;
-    *index = slab ? slab_index(slab, address, &exact) : 0;
-    return slab && *index < slab->capacity;
-}
-
-/* A thread that is stopped between the pin and the entry has the block in a register, or its caller
- * has: so a minor collection keeps it, though it does not see the pin. */
-static void gc_pin(const void *address)
-{
-    size_t index;
-    struct slab *slab = blocks_slab_of(address);
-    if (!find_block(slab, address, &index))
-        return;
-    slab_pin(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
-    blocks_enter_young(slab); /* [pins are roots] */
-    have_pins();
-}
-
-static bool unpin(const void *block)
-{
-    size_t index;
-    struct slab *slab = blocks_slab_of(block);
-    if (!slab || !slab_has_pins(slab) || !find_block(slab, block, &index))
-        return false;
-    uint64_t *pins = slab_pinned(slab, index / SLAB_WORD_BLOCKS), bit = slab_bit(index);
-    return (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
-}
-
-/* Keeps the pin across a realloc. */
-static void *carry_pin(bool pinned, const void *block, void *resized)
-{
-    if (pinned)
-        gc_pin(resized ? resized : block);
-    return resized;
-}
-
 static void gc_allocated_by(void *block, const void *site)
 {
     if (gc.reports ? hiders_own(site) : hiders_have(site))
@@ -447,12 +476,6 @@ static void *gc_alloc_zeroed(size_t size)
 static void *gc_alloc_aligned(size_t alignment, size_t size)
 {
     return blocks_alloc_aligned(alignment, padded(size));
-}
-
-static inline bool was_pinned(const void *block)
-{
-    return __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
-           unpin(block);
 }
 
 /* The padding byte is left out. A program that used it could hold a pointer to its end, which would
@@ -499,9 +522,9 @@ static void gc_free(void *block)
         blocks_retire(block, "free");
 }
 
-static void *resize(void *block, size_t size, bool pinned)
+static void *resize(void *block, size_t size)
 {
-    if (!gc.free_ignored || pinned)
+    if (!gc.free_ignored || is_pinned(block))
         return blocks_resize(block, size);
     size_t usable = blocks_usable_size(block);
     if (size <= usable && size > usable / 2) {
@@ -521,10 +544,8 @@ static void *resize(void *block, size_t size, bool pinned)
 
 static void *gc_resize(void *block, size_t size)
 {
-    bool pinned = was_pinned(block);
-    void *resized = gc.quarantines ? quarantine_realloc(block, padded(size), caller_of_frame())
-                                   : resize(block, padded(size), pinned);
-    return carry_pin(pinned, block, resized);
+    return gc.quarantines ? quarantine_realloc(block, padded(size), caller_of_frame())
+                          : resize(block, padded(size));
 }
 
 /* Without collections nothing else gives memory back: frees count from here on. */

@@ -86,16 +86,17 @@ static void free_blocks(const struct sweep *sweep, const struct slab *slab, stru
     slab_set_free(word, freed);
 }
 
-/* In a late sweep whoever frees a suspect may clear its bit at the same time. */
-static void set_suspects(const struct sweep *sweep, uint64_t *suspects, uint64_t left)
+/* In a late sweep whoever frees a suspect may clear its bit at the same time. The bit is not set
+ * again: of `seen`, the bits at the start of this word's sweep, none is set here. */
+static void set_suspects(const struct sweep *sweep, uint64_t *suspects, uint64_t seen,
+                         uint64_t left)
 {
     if (sweep->sweeper == SWEEPER_STOPPED) {
         *suspects = left;
         return;
     }
-    uint64_t before = __atomic_load_n(suspects, __ATOMIC_RELAXED);
-    __atomic_fetch_and(suspects, ~(before & ~left), __ATOMIC_RELAXED);
-    __atomic_fetch_or(suspects, left & ~before, __ATOMIC_RELAXED);
+    __atomic_fetch_and(suspects, ~(seen & ~left), __ATOMIC_RELAXED);
+    __atomic_fetch_or(suspects, left & ~seen, __ATOMIC_RELAXED);
 }
 
 /* Returns the blocks that are freed. kept: reached or pinned; stay: dead, and not freed. Most words
@@ -106,10 +107,11 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     struct slab_word *word = &slab->words[index];
     uint64_t *suspects = slab_suspects(slab, index);
     uint64_t kept = slab_has_pins(slab) ? word->mark | *slab_pinned(slab, index) : word->mark;
-    uint64_t dead = was_live & ~kept, known = *suspects & was_live;
+    uint64_t seen = __atomic_load_n(suspects, __ATOMIC_RELAXED);
+    uint64_t dead = was_live & ~kept, known = seen & was_live;
     if (quarantine_on)
         count_held(sweep, slab, was_live & word->retired & kept);
-    if (!(dead | *suspects))
+    if (!(dead | seen))
         return 0;
     uint64_t stay = spared(sweep->leaks, dead & ~word->retired, known), freed = dead & ~stay;
     uint64_t newly = sweep->leaks == SWEEP_KEEP ? 0 : stay & ~known;
@@ -120,8 +122,8 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
         tell_recorder(slab, index, newly);
     if (freed)
         free_blocks(sweep, slab, word, freed);
-    if (*suspects | newly)
-        set_suspects(sweep, suspects,
+    if (seen | newly)
+        set_suspects(sweep, suspects, seen,
                      sweep_suspects(sweep, slab, known, known & kept, (known & ~freed) | newly));
     return freed;
 }

@@ -24,6 +24,7 @@ enum { BLOCKS = 60, BYTES = 112, LARGE_BYTES = 100000, MOST_STALE = BLOCKS / 5 }
 
 static const struct allocator *gc = &gc_default;
 static uintptr_t complements[BLOCKS];
+static bool collects_always; /* at each allocation */
 
 static unsigned keyword_of(const struct option_description *option, const char *word)
 {
@@ -33,11 +34,17 @@ static unsigned keyword_of(const struct option_description *option, const char *
     return i;
 }
 
-static void choose(void *values, const char *key, const char *word)
+static const struct option_description *option_of(const char *key)
 {
     const struct option_description *option = gc->options;
     while (strcmp(option->key, key) != 0)
         option++;
+    return option;
+}
+
+static void choose(void *values, const char *key, const char *word)
+{
+    const struct option_description *option = option_of(key);
     option_set(option, values, keyword_of(option, word));
 }
 
@@ -48,6 +55,8 @@ static void start(const char *meaning, const char *leaks)
     options_set_initial(gc->options, values);
     choose(values, "free", meaning);
     choose(values, "leaks", leaks);
+    if (collects_always)
+        option_set(option_of("every"), values, 1);
     asked_roots_init();
     require(gc->init(values));
 }
@@ -388,6 +397,42 @@ static void test_what_a_pinned_block_points_to_is_kept(void **state)
     assert_child_succeeds(keep_list, NULL);
 }
 
+/* Distances from the table, which is the only way to the blocks. */
+static __attribute__((noinline)) void write_distances(uintptr_t *distances)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        distances[i] = ~complements[i] - (uintptr_t)distances;
+}
+
+/* There is a collection in the realloc, before the new block exists. */
+static void keep_through_realloc(void *meaning)
+{
+    enum { TABLE_BYTES = BLOCKS * sizeof(uintptr_t) };
+    collects_always = true;
+    start(meaning, "collect");
+    uintptr_t *distances = gc->alloc(TABLE_BYTES);
+    gc->pin(distances);
+    for (int i = 0; i < BLOCKS; i++) {
+        complements[i] = ~(uintptr_t)gc->alloc(BYTES);
+        distances[i] = ~complements[i] - (uintptr_t)distances;
+    }
+    clean_stack();
+    uintptr_t *moved = gc->resize(distances, 4 * TABLE_BYTES);
+    require(moved != distances && count_alive() == BLOCKS);
+    write_distances(moved);
+    require(count_alive_after_collection() == BLOCKS);
+    memset(moved, 0, TABLE_BYTES);
+    require(count_alive_after_collection() <= MOST_STALE);
+}
+
+static void test_a_pin_lasts_through_realloc(void **state)
+{
+    (void)state;
+    assert_child_succeeds(keep_through_realloc, "honour");
+    assert_child_succeeds(keep_through_realloc, "ignore");
+    assert_child_succeeds(keep_through_realloc, "quarantine");
+}
+
 /* In memory that collections do not look at. */
 static void keep_by_range(void *unused)
 {
@@ -559,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_in_a_quarantine_its_free_is_the_first),
         cmocka_unit_test(test_a_pin_keeps_as_often_as_it_was_set),
         cmocka_unit_test(test_what_a_pinned_block_points_to_is_kept),
+        cmocka_unit_test(test_a_pin_lasts_through_realloc),
         cmocka_unit_test(test_a_range_keeps_until_it_is_removed),
         cmocka_unit_test(test_a_range_is_read_as_far_as_it_can_be),
         cmocka_unit_test(test_a_pin_during_a_fork_waits_for_nobody_and_counts),

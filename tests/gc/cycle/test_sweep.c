@@ -8,8 +8,27 @@
 
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/fast_table.h"
-#include "gc/cycle/sweep.h"
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/slab.h"
 #include "vm/granule_map.h"
+
+/* What another thread does while a word is swept: once, when the sweep counts just these bits. */
+static void (*meanwhile)(void);
+static uint64_t meanwhile_at;
+
+static uint32_t count_bits_and_wait(uint64_t bits)
+{
+    if (meanwhile && bits == meanwhile_at) {
+        meanwhile();
+        meanwhile = NULL;
+    }
+    return count_bits(bits);
+}
+
+/* Included, not linked, for that. */
+#define count_bits count_bits_and_wait
+#include "gc/cycle/sweep.c"
+#undef count_bits
 
 enum { BLOCKS = 300, BLOCK_BYTES = 112 };
 
@@ -33,7 +52,7 @@ static int take_blocks(void **state)
     return 0;
 }
 
-static int free_blocks(void **state)
+static int free_all(void **state)
 {
     (void)state;
     for (int i = 0; i < BLOCKS; i++)
@@ -394,6 +413,31 @@ static void test_a_late_sweep_by_another_thread_frees_remotely(void **state)
     assert_false(is_suspect(blocks[1]));
 }
 
+static void clear_suspect(void)
+{
+    uint64_t bit;
+    struct slab *slab = blocks_slab_of(blocks[1]);
+    size_t word = (size_t)(word_of(blocks[1], &bit) - slab->words);
+    assert_true(is_suspect(blocks[1]));
+    clear_suspects(slab, word, bit);
+}
+
+/* Its owner frees it, and may hand it out again. */
+static void test_a_suspect_that_is_freed_during_a_late_sweep_is_none_after_it(void **state)
+{
+    (void)state;
+    sweep_two_late(SWEEPER_OTHER);
+    blocks_lock();
+    blocks_each_slab(mark_slab, NULL);
+    word_of(blocks[1], &meanwhile_at); /* it is the only suspect */
+    meanwhile = clear_suspect;
+    sweep_begin_late(SWEEP_SUSPECT);
+    blocks_sweep_rest();
+    blocks_unlock();
+    assert_null(meanwhile);
+    assert_false(is_suspect(blocks[1]));
+}
+
 static uint64_t free_blocks_now(void)
 {
     struct allocator_statistics statistics;
@@ -441,7 +485,7 @@ static void *free_by_slab_in_thread(void *block)
     return NULL;
 }
 
-static void free_late(void *unused)
+static void free_with_late_bit(void *unused)
 {
     (void)unused;
     blocks_free_by_slab(blocks[0]);
@@ -453,7 +497,7 @@ static void test_a_free_by_the_slab_is_not_misled_by_a_late_live_bit(void **stat
     blocks_free(blocks[0]);
     blocks[0] = blocks_alloc(2 * BLOCK_BYTES); /* of a slab whose frees take the fast path */
     sweep_every(BLOCKS);
-    assert_aborts(free_late, NULL, "): not a live block (");
+    assert_aborts(free_with_late_bit, NULL, "): not a live block (");
     blocks_free_by_slab(blocks[1]);
     assert_false(is_alive(blocks[1]));
 }
@@ -495,8 +539,8 @@ static void test_a_block_that_is_resized_in_place_is_no_longer_retired(void **st
     blocks_free(large);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, take_blocks, free_blocks)
-#define LATE(name) cmocka_unit_test_setup_teardown(name, take_blocks_of_late, free_blocks)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, take_blocks, free_all)
+#define LATE(name) cmocka_unit_test_setup_teardown(name, take_blocks_of_late, free_all)
 
 int main(void)
 {
@@ -521,6 +565,7 @@ int main(void)
         LATE(test_a_block_that_is_resized_in_place_is_no_longer_retired),
         LATE(test_a_late_sweep_by_the_owner_frees_and_suspects),
         LATE(test_a_late_sweep_by_another_thread_frees_remotely),
+        LATE(test_a_suspect_that_is_freed_during_a_late_sweep_is_none_after_it),
     };
     return cmocka_run_group_tests(tests, make_heap, NULL);
 }
