@@ -78,6 +78,12 @@ static void note_freed_block(const void *block)
                       __ATOMIC_RELAXED);
 }
 
+/* The steps, and what the block is for a thread that is stopped after each:
+ *
+ *     note_free                 the program's
+ *     has_freed, then unborn    the program's; at worst marked in vain: [freed is born again]
+ *     free_slowly               slow.c
+ *     note_free                 freed, and in a register until that is told */
 void blocks_free_by_slab(void *block)
 {
     note_free();

@@ -136,8 +136,9 @@ void quarantine_look_at_current(void)
     each_thread_heap(look_at_bins, NULL);
 }
 
-/* Only a collection sets the free bit of a block that the program had, and there is none while the
- * lock is held. So a block that is free when it has been read was not handed out before. */
+/* Only a collection leaves a block free and retired, and there is none while the lock is held. Who
+ * takes a block for its age clears the retired bit first. So a block that is free and retired when
+ * it has been read was not handed out before. */
 static void look_at_released(void *unused, struct slab *slab)
 {
     (void)unused;

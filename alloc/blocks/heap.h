@@ -23,7 +23,8 @@
  * Who writes what. "Owning thread": or who stands for it. "`lock`": blocks_heap.lock. "New": of a
  * slab that nobody can find yet. "Stopped": the collector, while it has stopped all other threads.
  * In the child of a fork its one thread may write everything until blocks_fork_child returns. What
- * blocks_init writes is not listed: there is one thread then.
+ * blocks_init writes is not listed: there is one thread then. A new record has no bit set: its
+ * maker clears all of them, with `lock`.
  *
  *     word                              written by                           how
  *     slab_word.free                    owning thread; stopped;              one instruction
@@ -40,10 +41,12 @@
  *                                       where frees count; and a late sweep;
  *                                       in quarantine the owning thread that
  *                                       has looked at the block's fill
- *     slab_word.mark                    stopped; a slice of a cycle, and     the collector's matter
- *                                       new slabs, with `lock`
+ *     slab_word.mark                    stopped; in a cycle, and new:        the collector's matter
+ *                                       holder of `lock`
  *     slab_word.unborn                  the same; of a cycle in a child      the collector's
  *                                       also who frees a block               matter; fetch_or
+ *     retired, mark of large blocks     with checks also alloc/checked/      as there
+ *                                       guarded.c
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
  *     suspects                          stopped: sets, clears; so does a     fetch_or, fetch_and
  *                                       late sweep;
@@ -52,7 +55,7 @@
  *                                       and in a late sweep: holder of
  *                                       `lock`
  *     slab.swept                        who sweeps late, with `lock`         store, release
- *     slab.young                        any thread sets; stopped: clears     exchange
+ *     slab.young                        any thread sets; stopped: clears     exchange; store
  *     slab.next_young                   who pushes the slab                  before the push
  *     blocks_heap.young                 any thread pushes;                   compare-exchange,
  *                                       stopped: takes all                   release
@@ -86,7 +89,7 @@
  *     slab.next_queued                  who pushes the slab                  before the push
  *     thread_heap.alive                 its thread, or whoever thaws the     not atomic
  *                                       heap; both with `lock`
- *     thread_heap.in_slow_path,         its thread                           not atomic
+ *     thread_heap.in_slow_path,         owning thread                        not atomic
  *       delay, retired_bytes,
  *       unvisited, visited_class,
  *       used_bins,
@@ -109,7 +112,7 @@
  *     blocks_heap.taken_bytes           any thread                           fetch_add, relaxed
  *     blocks_heap.block_was_freed       any thread sets; stopped: clears     store, relaxed
  *     slab.has_freed                    any thread sets; holder of `lock`    store, relaxed
- *                                       clears, while none are noted
+ *                                       clears, while notes_freed is false
  *     slab.marks_at                     holder of `lock`                     not atomic
  *     thread_heap.place_in_log          owning thread (gc/cycle/free_log.h)  atomic
  *     blocks_heap.common_heap           holder of common_lock                not atomic
@@ -127,11 +130,13 @@
  *                                       frees a block sets its unborn bit, and may do so late. Then
  *                                       the block is kept for one cycle more: [freed is born again]
  *                                       (gc/cycle/snapshot_cycle.h)
- *     pins, has_pins                    not pinned yet: [on its way]; then [pins are roots]
- *                                       (gc/cycle/generations.h)
+ *     pins, has_pins                    not pinned yet, or no more: [on its way]; else [pins are
+ *                                       roots] (gc/cycle/generations.h)
  *     suspects                          [suspects are live]
  *     swept                             [locked-sweep], [swept-before-use] (late_sweep.h)
- *     young, next_young                 [young is listed] (young.c)
+ *     young, next_young,                [young is listed] (young.c)
+ *       blocks_heap.young,
+ *       entering_young
  *     live bits                         [late live bit], [list before live bit]
  *     fast_table.bins                   [NULL is always allowed]
  *     fast_table.granules               an entry is mapped before it is counted (fast_table.h)
@@ -144,6 +149,9 @@
  *     block_was_freed                   the block is in a register, or noted (blocks_have_freed)
  *     has_freed                         the block has no unborn bit yet: as before it
  *     is_of_fork                        there are no collections in a frozen heap
+ *     granule map, in a frozen heap     who makes the block has the only pointer to it until the
+ *                                       call is noted
+ *     place_in_log                      [one fills a chunk] (gc/cycle/free_log.h)
  *     start, zero, in_slow_path,        no collection reads them
  *       delay, retired_bytes,
  *       unvisited, visited_class,
@@ -158,7 +166,8 @@
  *     all, in the child of a fork       [the child's copy]
  *
  * The steps of a free, and what each leaves: fast.c (local), slow.c (where free goes on), remote.c,
- * large.c, collector.c (ignored), quarantine.h, alloc/checked/checked.h.
+ * large.c, collector.c (ignored), blocks.c (blocks_free_by_slab: it counts, where frees are
+ * ignored), quarantine.h, alloc/checked/checked.h.
  *
  * What holds between any two instructions. Functions name what they rely on.
  *
@@ -175,8 +184,10 @@
  * [on its way]
  *     A block that moves between free bits, local free list and program is neither free nor
  *     remote for a few instructions. So it looks like the program's. Its address is in a register
- *     of the thread, or on its stack. A collection finds it there and keeps the block. Other blocks
- *     that are on their way:
+ *     of the thread, or on its stack. A collection finds it there and keeps the block. (The last
+ *     stop of a cycle that marks in a child reads no register. If the block was live and reached at
+ *     the first stop, or was not live, the child has marked it. Else it was born since.) Other
+ *     blocks that are on their way:
  *     A block that free has begun with on the slow path (slow.c), until it is free, remote or in a
  *     list. Its suspect and retired bits may be clear by then, so it is followed, too.
  *     A large block that is freed, until its thread has the lock. The thread may wait for it while
@@ -249,7 +260,8 @@
  *
  * [NULL is always allowed]
  *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
- *     slab, or is about to give it up. NULL sends a free to the slow path, which is always right.
+ *     slab, or has just given it up: the thread that does so enters NULL next, and frees nothing in
+ *     between. NULL sends a free to the slow path, which is always right.
  *     So any thread may store NULL, and may do so late. After a thread has freed the last block of
  *     a slab, it may read the shape of a record that is used again, and so store NULL for another
  *     slab's granules. A thread gives up its heap with the lock, and stores NULL for all its slabs
@@ -283,22 +295,25 @@
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs. If the
  *     handler needs the slow path, too, in_slow_path tells, and the process ends with a message. If
- *     either is on the fast path, or in a thread's exit, nothing tells. There a handler's malloc
- *     may hand out a block that the thread is about to hand out, too, or to give to its slab. That
- *     is found when the block is freed twice, unless it was handed out again in between. A block
- *     that a handler frees between the two stores of put_local_free is lost.
+ *     either is on the fast path, or in a thread's exit, nothing tells. There a handler may change
+ *     the list, or the word of live bits, that the thread has loaded; the thread then undoes that.
+ *     So a block is handed out twice, is lost, or is not live when it is freed; or a list leads
+ *     into the program's data. A block of a page that idle.c has found free loses its contents.
+ *     Some of this is found at a free.
  *     Nor may a handler leave malloc or free by longjmp or pthread_exit (POSIX forbids it):
  *     in_slow_path would stay set. A thread that ends by a bare system call keeps its slabs.
  *
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no
  *     thread is inside an operation: malloc's slow path, the resizing of a large block,
- *     thread_exit, and whatever has `lock` (a large free, trim, a collection). Four things go on:
+ *     thread_exit, and whatever has `lock` (a large free, trim, a collection). Five things go on:
  *         the fast paths
  *         rebinning by the owning thread, which then gives no slab back
  *         remote frees, which set bits of other threads' slabs and push to their queues
  *         single instructions that set or clear retired, suspect and pinned bits. (A pin also
  *         pushes its slab to the young ones. forget_young is for that.)
+ *         words that only a collection reads (has_freed, unborn, block_was_freed), counters, and
+ *         the contents of blocks that are being freed. The child gives its cycle up.
  *     A large block that is freed gets its free bit, and the call is noted (large.c).
  *     So the child finds every word above as a stopped world would, and every local free list
  *     whole. It builds the remote free queues anew from the bits (abandon_in_child), since a

@@ -30,19 +30,17 @@
  * that slab by slab, so for a time some rows of old blocks are those of the last collection:
  *
  *     when                  what is done                              `old` of a slab
- *     last stop of a cycle  the list of young slabs begins anew; the  as the last collection left
- *                           slabs that threads have at hand are       it, but for those that are
- *                           swept, and entered in the list            swept here
- *                           pages are protected. What is live and     not asked
- *                           has its mark counts as old here, for it
- *                           is about to be
- *     the world runs        a slab is swept before it is used. What   live & mark from its sweep
- *                           is born after that is not old             on
- *     the next collection,  blocks_sweep_rest. Now it is known what   live & mark in all slabs
+ *     last stop of a cycle  the list of young slabs begins anew       of the last collection
+ *                           the slabs that threads have at hand are   new in these slabs
+ *                           swept, and entered in the list
+ *                           pages are protected, by live & mark       not asked
+ *     the world runs        a slab is swept before it is used. What   new from its sweep on: live
+ *                           is born after that is not old             & mark
+ *     the next collection,  blocks_sweep_rest. Now it is known what   new in all slabs
  *     before it stops the   was promoted, and so whether minor
  *     world                 collections cease
- *     its stop              marks are cleared: all of them in a full  the same: a minor collection
- *                           collection; in a minor one those of       goes by it
+ *     its stop              marks are cleared: all of them in a full  right in all slabs
+ *                           collection; in a minor one those of
  *                           young slabs' blocks that are not old
  *
  * Invariants. Each has a test that fails without it (tests/gc/cycle/test_late_sweep.c).

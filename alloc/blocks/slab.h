@@ -35,7 +35,7 @@
  * block has none. A collection looks at free and remote alone.
  *
  *     a block that is                    free  remote  live
- *     free in its slab                    1      0      0
+ *     free in its slab                    1      0    0, or late: [late live bit] (heap.h)
  *     freed by another thread             0      1    1, or 0 of a suspect. So until it is
  *                                                     taken: [remote until free] (heap.h)
  *     held back in a new slab             0      1      0
@@ -43,7 +43,7 @@
  *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
  *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
  *     the program's                       0      0      1
- *     a suspect                           0      0      0    suspect is 1
+ *     a suspect                           0      0    0, or late; suspect is 1
  *
  * The last two may have other bits besides. What a full collection does with them (gc/mark/mark.c,
  * gc/cycle/sweep.c):

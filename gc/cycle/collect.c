@@ -16,11 +16,16 @@
  *
  * What each step writes in the heap, and what becomes of it when the collection is given up there:
  *
+ *     prepare     pages are tracked; of a cycle       they stay so: [clean is proven]
+ *                 also clean for DIRTY_CYCLE          (vm/kernel/dirty.h)
  *     stop        nothing                             [late-ack] (gc/world/stop.c)
  *     begin       free bits of local free lists       `abandon` clears them: [local-is-free]
+ *                 block_was_freed; of a cycle         the next first stop clears it; the end of
+ *                 notes_freed, marks_newborn          the cycle clears both
  *                 marks, unborn bits                  the next collection is no minor one, and
- *     roots,      marks; pins of a hider's blocks,    clears all marks: [marks are whole],
- *       mark        whose slabs become young          [given up is full]. Pins stay
+ *     roots,      marks; pins of all live blocks,     clears all marks: [marks are whole],
+ *       mark        when a hider is found; their      [given up is full]. Pins stay
+ *                   slabs become young
  *     sweep       free, live, retired, suspect and    from here on it is not given up
  *                 old bits; the list of young slabs;
  *                 `queued` and its queues, bins of

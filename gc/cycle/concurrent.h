@@ -27,7 +27,7 @@
  * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER) checks the first, and some of the others.
  *
  * A cycle may also mark in a child with a copy of the memory: snapshot_cycle.h. Of the invariants
- * below, only [born marked], [given up is full] and [pins are roots] apply to such a cycle.
+ * below, only [born marked] and [given up is full] apply to such a cycle.
  *
  *   [protect before marks]
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
@@ -52,7 +52,7 @@
  *   [untracked is followed]
  *       Blocks that were made during a fork are in no range that is tracked: those with a mark are
  *       followed again at the last stop.
- *   [pins are roots]
+ *   [pinned at both stops]
  *       Pinned blocks are roots of both stops.
  *
  * A minor collection has no use for the marks of a cycle that has not ended. So there is none

@@ -59,6 +59,7 @@ static inline bool needs_chunk(uint32_t next, uint32_t taken_at, uint32_t releas
 static _Atomic uint64_t
     common; /* of the threads that have no word of their own: exchanged, not stored */
 
+/* [one fills a chunk] */
 void free_log_note(_Atomic uint64_t *own, const void *block, const void *site, uint64_t releases)
 {
     uint64_t before = atomic_load_explicit(own ? own : &common, memory_order_relaxed), after;

@@ -32,7 +32,8 @@
  *   [doubt is dirty], [clean is proven], [own memory only]
  *       See vm/kernel/dirty.h.
  *   [first survival promotes]
- *       Every block that is marked is old when the world runs again. Only then is a page cleaned.
+ *       Every block that is marked when a page is cleaned is old before the next collection's stop.
+ *       A late sweep makes it old after the world runs (alloc/blocks/late_sweep.h).
  *   [unmarked is young]
  *       What a sweep keeps without a mark (a suspect, a leak that is kept) is not old, and its slab
  *       is young: the next collection looks at it again.
@@ -42,8 +43,8 @@
  *   [edges overlap]
  *       See gc/mark/changed.c.
  *   [marks are whole]
- *       There is a minor collection only after a collection that was not given up. After one that
- *       was, and in the child of a fork, the next collection is a full one.
+ *       After a collection that was given up in its stop, or a cycle that has marked, and in the
+ *       child of a fork, the next collection is a full one. A stop that failed has changed no mark.
  *   [pins are roots]
  *       A slab with a pinned block is young: minor collections find the block there, and follow it.
  *   [pinned by kernel is dirty]

@@ -109,9 +109,9 @@ static const uint64_t GUESSED_BYTES_PER_NS = 1;
  * idle processor for it. One that is not given any is no help, and what it holds is waited for. */
 static const uint64_t WORTH_HELPERS_NS = 4000000;
 
-/* All is written by the thread that has the collector's lock; `goal` and `due` by pace_given_up
- * too, which says why that does no harm. What is atomic any thread reads, to see whether a
- * collection is due. A reader that meets half of a change collects a little early or late. */
+/* What is not atomic only the holder of the collector's lock writes. What is atomic other threads
+ * write, too, and read, to see whether a collection is due: it is an estimate. A reader that meets
+ * half of a change collects a little early or late. */
 static struct {
     struct pace_options options;
     size_t cgroup_bytes; /* what the control group leaves for the heap; 0: no limit */

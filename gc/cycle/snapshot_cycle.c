@@ -236,7 +236,7 @@ struct snapshot_cycle_result snapshot_cycle_taken(const struct snapshot *snapsho
     return *(const struct snapshot_cycle_result *)(const void *)snapshot->result;
 }
 
-/* Nothing else has changed since the child marked what was not live. */
+/* Only a free makes a live block one that is not. What was not live has the child's mark. */
 static void complete_marks(void *unused, struct slab *slab)
 {
     (void)unused;

@@ -19,7 +19,7 @@
  * the third: without it the notes of the second still keep the block that a test would look for.
  *
  *   [born marked]
- *       As in any cycle: what was free at the first stop is marked by the child, and so are all
+ *       See concurrent.h. What was free at the first stop is marked by the child, and so are all
  *       blocks of a slab that is made since then (blocks_mark_newborn), or since places were given.
  *   [freed is born again]
  *       A block that was live at the first stop, and was freed since then, may be in use again when
@@ -35,6 +35,9 @@
  *       exist when it begins. All blocks of a slab without a place count as marked.
  *   [given up is full]
  *       See concurrent.h: when the snapshot fails, too.
+ *
+ * Pinned blocks are roots of the child. One that was pinned later could be reached at the first
+ * stop, or was born since.
  *
  * What it does not see:
  *   (1) A block was retired at the first stop, and realloc has made it the program's again since.

@@ -189,7 +189,7 @@ void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *
     blocks_take_young(minor ? sweep_slab : NULL, &all);
     if (!minor)
         blocks_each_slab_by_bits(sweep_slab, &all);
-    blocks_enter_threads_slabs();
+    blocks_enter_threads_slabs(); /* [listed is young] */
 }
 
 /* Late. The holder of the heap's lock has these: [locked-sweep]. */
@@ -213,7 +213,7 @@ void sweep_begin_late(enum sweep_leaks leaks)
         blocks_take_young(NULL, NULL);
     blocks_begin_late_sweep();
     if (late.promotes)
-        blocks_enter_threads_slabs();
+        blocks_enter_threads_slabs(); /* [listed is young] */
 }
 
 void sweep_late(struct slab *slab, enum sweeper sweeper)

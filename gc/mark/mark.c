@@ -114,7 +114,8 @@ void mark_add_to_bounds(const struct slab *slab)
     mark.high = end > mark.high ? end : mark.high;
 }
 
-/* The mark bit of a block that is not live is set: no marker looks into it. */
+/* The mark bit of a block that is not live is set: no marker looks into it, and in a late sweep
+ * nobody takes it for dead ([listed-is-marked], alloc/blocks/late_sweep.h). */
 void mark_clear_marks(void *unused, struct slab *slab)
 {
     (void)unused;

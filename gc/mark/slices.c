@@ -18,13 +18,17 @@
  *                     in `pending` are looked up again when the world is stopped.
  * [read by copy]      A slice reads a block of a page or more through /proc/self/mem, since the
  *                     program may unmap or protect a part of it at any moment. What cannot be
- *                     copied is entered as dirty, and the stopped world reads it.
+ *                     copied is entered as dirty, and the stopped world reads it. A smaller block
+ *                     is read where it is: it shares its pages with others, so no program takes
+ *                     them away.
  * [free is marked]    At the last stop every block that is not live has its mark, so that no marker
  *                     looks into it, and a late sweep does not take it for dead
  *                     ([listed-is-marked], alloc/blocks/late_sweep.h). A block that is free then
  *                     was free at the first stop, or of a newer slab; or it was on its way from a
  *                     list at the first stop, and is marked from the thread's register, a root; or
- *                     it was freed since, which blocks_have_freed tells.
+ *                     it was freed since, which blocks_have_freed tells; or its thread is in free,
+ *                     and has it in a register now, a root. That root also keeps the block that
+ *                     ends where this one begins.
  *   [boundary marks both]
  *                     Where two blocks meet, a word may mean either: it is the end of the left one,
  *                     L, and the start of the right one, R.

@@ -99,6 +99,7 @@ static void forget_between(uint32_t first, uint32_t end)
 /* Beyond it no granule is noted. */
 static const uintptr_t HIGHEST = (uintptr_t)1 << 47;
 
+/* [noted is excepted]: what is noted here was excepted before. */
 void excepted_note(const void *start, size_t bytes)
 {
     uintptr_t from = (uintptr_t)start, to = from + bytes;

@@ -71,8 +71,9 @@
  * Shared mappings go on changing under it: a pointer could be moved out of one before the child has
  * read it, into private memory of which the child has an older copy. So
  *
- *     the parent visits,   registers, shared mappings, what the program has asked for, buffers of
- *       in the stop        io_uring, private mappings that may not be copied
+ *     the parent visits,   what stack pointers, FS and GS lead to, shared mappings, what the
+ *       in the stop        program has asked for, buffers of io_uring, private mappings that may
+ *                          not be copied
  *     the child visits     the other private mappings
  */
 #include "gc/world/roots.h"

@@ -137,6 +137,7 @@ static enum snapshot_state work_on_copy(struct snapshot_report *report,
     return state;
 }
 
+/* [copy alone] */
 static _Noreturn void run_child(struct snapshot *snapshot, bool (*work)(void *argument),
                                 void *argument)
 {

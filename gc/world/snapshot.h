@@ -82,7 +82,7 @@ const struct snapshot_statistics *snapshot_statistics(void);
 
 /* False: there must be none, now or later: roots.h knows of pages that would wait for the program,
  * the recorder does not know such a child, it was found that children lack blocks, or several have
- * failed one after the other. */
+ * failed one after the other. Any thread; without the lock it is a hint. */
 bool snapshot_is_possible(void);
 
 /* In the parent, before the stop: makes room for a result, and waits for the end of the last child.

@@ -12,7 +12,6 @@ ROW = re.compile(r"^\|[^|]*\|(?P<names>( ?\[[^\]]+\],?)+) \| `(?P<file>[^`]+)` \
 NAME = re.compile(r"\[([a-zA-Z][a-zA-Z' -]*[a-z])\]")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 WORDS_OF_ONE = {"frozen"}  # others of one word are indices of arrays
-OTHERS = {"entered part"}  # in brackets, and no invariant
 FOLDERS = ("alloc", "gc", "shim", "vm")
 
 
@@ -34,7 +33,7 @@ def named(file: Path) -> set[str]:
     for comment in COMMENT.findall(file.read_text()):
         text = re.sub(r"\n\s*\* ?", " ", comment)
         found |= {re.sub(r"\s+", " ", name) for name in NAME.findall(text)}
-    return {name for name in found if " " in name or "-" in name or name in WORDS_OF_ONE} - OTHERS
+    return {name for name in found if " " in name or "-" in name or name in WORDS_OF_ONE}
 
 
 USES = {
