@@ -168,8 +168,8 @@ struct allocator {
     /* The kernel has been handed `address`: if it points into a block, the block stays until it is
      * freed, since the kernel's pointer to it cannot be seen. address: any word. */
     void (*pin)(const void *address);
-    /* With pin. False: there are no collections now, so nothing is lost that is not pinned. Any
-     * thread, without a lock. */
+    /* With pin, and before_exec. False: there are no collections now, so nothing is lost that is
+     * not pinned. Any thread, without a lock. */
     bool (*needs_pins)(void);
     /* A block was handed out to the code at `site`, its return address. Called only once the
      * allocator has called allocator_needs_sites(). Of a call of libc's, strdup for one, the site
@@ -204,8 +204,10 @@ struct allocator {
     /* Around a call of execve that ends the process, or one that changes its credentials or
      * namespaces: no collection begins between them, no thread of the collector's own is left, and
      * a signal of a collection that was given up is taken away. In any thread, also in a signal
-     * handler, and in a vfork child, where they do nothing. after_exec: the call has returned. */
-    void (*before_exec)(void);
+     * handler, and in a vfork child. before_exec: false in that child and where there are no
+     * collections; nothing was done, and after_exec is not called. after_exec: the call has
+     * returned, or is left. */
+    bool (*before_exec)(void);
     void (*after_exec)(void);
     /* The program sets a parameter by mallopt. The value counts from now on, in place of an option
      * of the same meaning. value: any; the preset cuts it off at its own bounds. A parameter that

@@ -4,12 +4,11 @@
  */
 #include "vm/fork_chain.h"
 
-#include <signal.h>
 #include <stddef.h>
 
 #include "vm/deferred.h"
 #include "vm/freeze.h"
-#include "vm/syscall.h"
+#include "vm/signals.h"
 #include "vm/written.h"
 
 /* By rank. */
@@ -60,21 +59,11 @@ bool fork_chain_is_interrupted(void)
     return operation_is_interrupted() || holds_a_lock();
 }
 
-/* [own-handlers]: blocked are all signals but those of faults, and the two of libc's own. By one of
- * these the collector stops threads, and this thread waits for operations that may wait for it. */
+/* [own-handlers]. The stop's signal is left: this thread waits for operations that may wait for a
+ * collection. */
 static uint64_t block_signals(void)
 {
-    static const int left[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 32, 33};
-    uint64_t blocked = ~UINT64_C(0), before;
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        blocked &= ~(UINT64_C(1) << (left[i] - 1));
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &before, sizeof before);
-    return before;
-}
-
-static void unblock_signals(uint64_t before)
-{
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    return signals_block(signals_of_program());
 }
 
 /* Before the fork. */
@@ -99,7 +88,7 @@ void fork_chain_prepare(void)
     for (enum lock_rank rank = 0; rank < LOCK_RANKS; rank++)
         for_each(rank, take);
     freeze_end();
-    unblock_signals(signals);
+    signals_restore(signals);
 }
 
 /* After it. */
@@ -114,7 +103,7 @@ void fork_chain_parent(void)
         deferred_run();
         for_all_downwards(lock_release);
         thaw_end();
-        unblock_signals(signals);
+        signals_restore(signals);
     }
 }
 
@@ -139,7 +128,7 @@ void fork_chain_child(void (*repair)(void))
         deferred_run();
         for_all_downwards(lock_reset);
         thaw_end();
-        unblock_signals(signals);
+        signals_restore(signals);
     } else {
         for_all_downwards(take_from_others);
         thaw_end();

@@ -15,31 +15,29 @@
 #include <time.h>
 
 #include "vm/pages.h"
+#include "vm/signals.h"
 #include "vm/syscall.h"
 
-/* As the kernel has them. */
-typedef uint64_t signals;
-static const signals RAISED_BY_WRITE = UINT64_C(1) << (SIGPIPE - 1) | UINT64_C(1) << (SIGXFSZ - 1);
+static const uint64_t RAISED_BY_WRITE = UINT64_C(1) << (SIGPIPE - 1) | UINT64_C(1) << (SIGXFSZ - 1);
 
 /* Blocks the signals that a write raises. Returns the mask from before. *pending: the signals that
  * were pending then; none if neither of the two was blocked before. */
-static signals block_signals(signals *pending)
+static uint64_t block_signals(uint64_t *pending)
 {
-    signals before = 0;
+    uint64_t before = signals_block(RAISED_BY_WRITE);
     *pending = 0;
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_BLOCK, &RAISED_BY_WRITE, &before, sizeof before);
     if (before & RAISED_BY_WRITE) /* else they are delivered, not pending */
         SYSCALL_2(SYS_rt_sigpending, pending, sizeof *pending);
     return before;
 }
 
-static void unblock_signals(signals before, signals pending, long error)
+static void unblock_signals(uint64_t before, uint64_t pending, long error)
 {
     static const struct timespec no_time;
-    signals raised = RAISED_BY_WRITE & ~pending;
+    uint64_t raised = RAISED_BY_WRITE & ~pending;
     if (error == -EPIPE || error == -EFBIG)
         SYSCALL_4(SYS_rt_sigtimedwait, &raised, NULL, &no_time, sizeof raised);
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    signals_restore(before);
 }
 
 /* False: there is no room in time. */
@@ -74,7 +72,7 @@ bool write_whole(int descriptor, const char *text, size_t bytes, int wait_ms)
 {
     if (pages_are_in_sandbox())
         return write_all_of(descriptor, text, bytes, wait_ms) == 0;
-    signals pending, before = block_signals(&pending);
+    uint64_t pending, before = block_signals(&pending);
     long error = write_all_of(descriptor, text, bytes, wait_ms);
     unblock_signals(before, pending, error);
     return error == 0;

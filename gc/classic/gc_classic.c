@@ -462,9 +462,9 @@ static void enter_sandbox(void)
     lock_release(&lock);
 }
 
-static void before_exec(void)
+static bool before_exec(void)
 {
-    collection_before_exec(&classic->driver);
+    return collection_before_exec(&classic->driver);
 }
 
 static void after_exec(void)

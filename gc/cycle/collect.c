@@ -935,13 +935,14 @@ bool collect_works(void)
 }
 
 /* In a vfork child the helpers are another process's, and so are snapshots. */
-void collect_before_exec(void)
+bool collect_before_exec(void)
 {
     if (!collection_before_exec(&state.driver))
-        return;
+        return false;
     mark_wait_for_helpers(); /* [no-helper-at-rest] */
     snapshot_kill(&state.leak_search);
     snapshot_kill(&state.cycle_snapshot);
+    return true;
 }
 
 void collect_after_exec(void)

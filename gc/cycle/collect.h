@@ -109,7 +109,7 @@ bool collect_works(void);
 bool collect_is_available(void);
 
 /* Around an execve; see struct allocator. */
-void collect_before_exec(void);
+bool collect_before_exec(void);
 void collect_after_exec(void);
 
 /* The kernel is about to refuse the process what it tells of it. */

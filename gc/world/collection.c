@@ -7,7 +7,6 @@
  */
 #include "gc/world/collection.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -21,6 +20,7 @@
 #include "vm/pages.h"
 #include "vm/private_memory.h"
 #include "vm/protection_keys.h"
+#include "vm/signals.h"
 #include "vm/syscall.h"
 #include "vm/window.h"
 
@@ -57,6 +57,24 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
     driver->has_protection_keys = has_protection_keys();
     driver->available = driver->stack && process_open() && stop_init() && roots_init();
     return driver->available;
+}
+
+/* Whether there may be any. */
+
+/* A vfork child runs in its parent's memory, but is not it. */
+static bool is_own_process(const struct collection_driver *driver)
+{
+    return SYSCALL_0(SYS_getpid) == driver->process;
+}
+
+bool collection_is_of_this_process(const struct collection_driver *driver)
+{
+    return driver->available && is_own_process(driver);
+}
+
+bool collection_is_allowed(const struct collection_driver *driver)
+{
+    return collection_is_of_this_process(driver) && atomic_load(&driver->execs) == 0;
 }
 
 /* The account. */
@@ -258,33 +276,37 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
         give_up(driver, &driver->statistics.given_up_roots, times->begun);
 }
 
+/* [running-then-execs]. STOP_FAILURES: there may be no collection. */
+static enum stop_failure stop_if_allowed(struct collection_driver *driver)
+{
+    atomic_store(&driver->running, true);
+    return collection_is_allowed(driver) ? stop_world() : STOP_FAILURES;
+}
+
+static void count_failure(struct collection_driver *driver, enum stop_failure failure,
+                          uint64_t begun_ns)
+{
+    if (failure == STOP_FAILURES)
+        driver->statistics.unavailable++;
+    else
+        give_up(driver, &driver->statistics.given_up[failure], begun_ns);
+}
+
 /* On a stack of our own. stack_pointer: of the program's. */
 static void stop_and_collect(void *argument, uintptr_t stack_pointer)
 {
     struct collection_driver *driver = argument;
     if (driver->collector->prepare)
         driver->collector->prepare();
-    asked_roots_lock(); /* [no-lock-while-stopped] */
     struct times times = {.begun = monotonic_ns(), .begun_cpu = process_ns()};
-    enum stop_failure failure = stop_world();
+    enum stop_failure failure = stop_if_allowed(driver);
     if (failure == STOP_DONE)
         collect_stopped(driver, stack_pointer, &times);
-    asked_roots_unlock();
+    atomic_store(&driver->running, false);
     if (failure != STOP_DONE)
-        give_up(driver, &driver->statistics.given_up[failure], times.begun);
+        count_failure(driver, failure, times.begun);
     if (driver->collector->finish)
         driver->collector->finish(&driver->current);
-}
-
-/* A vfork child runs in its parent's memory, but is not it. */
-static bool is_own_process(const struct collection_driver *driver)
-{
-    return SYSCALL_0(SYS_getpid) == driver->process;
-}
-
-bool collection_is_of_this_process(const struct collection_driver *driver)
-{
-    return driver->available && is_own_process(driver);
 }
 
 /* [running-then-execs] */
@@ -308,11 +330,6 @@ void collection_after_exec(struct collection_driver *driver)
     unsigned execs = atomic_load(&driver->execs);
     while (execs > 0 && !atomic_compare_exchange_weak(&driver->execs, &execs, execs - 1))
         ;
-}
-
-bool collection_is_allowed(const struct collection_driver *driver)
-{
-    return collection_is_of_this_process(driver) && atomic_load(&driver->execs) == 0;
 }
 
 bool collection_is_put_off(const struct collection_driver *driver)
@@ -360,18 +377,6 @@ static void run(struct collection_driver *driver)
     doorbell_leave();
 }
 
-static uint64_t block_signals(void)
-{
-    uint64_t all = ~UINT64_C(0), mask = 0;
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
-    return mask;
-}
-
-static void restore_signals(uint64_t mask)
-{
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
-}
-
 struct slice {
     void (*work)(size_t amount);
     size_t amount;
@@ -388,7 +393,7 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
                           size_t amount)
 {
     struct slice slice = {work, amount};
-    uint64_t mask = block_signals();
+    uint64_t mask = signals_block(ALL_SIGNALS);
     if (is_own_process(driver)) {
         doorbell_enter_collector();
         doorbell_enter_mark();
@@ -396,19 +401,22 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
         doorbell_leave();
         doorbell_leave();
     }
-    restore_signals(mask);
+    signals_restore(mask);
 }
 
-/* [running-then-execs]. A signal handler may have forked since it was asked whether there may be a
- * collection. So it is asked again, now that none can. */
+/* The wait for the lock of the roots comes first: its holder may have been interrupted by a handler
+ * that calls setuid, for which libc waits until each thread has taken a signal.
+ *
+ * A signal handler may have forked since it was asked whether there may be a collection. So it is
+ * asked again, now that none can. */
 static bool run_stop(struct collection_driver *driver, bool first_stop, struct snapshot *snapshot)
 {
-    uint64_t mask = block_signals();
+    asked_roots_lock(); /* [no-lock-while-stopped] */
+    uint64_t mask = signals_block(ALL_SIGNALS);
     driver->current.first_stop = first_stop;
     driver->current.snapshot = snapshot;
     driver->current.roots = (struct root_result){0};
     driver->current.reclaimed = false;
-    atomic_store(&driver->running, true);
     if (collection_is_allowed(driver)) {
         run(driver);
     } else {
@@ -416,8 +424,8 @@ static bool run_stop(struct collection_driver *driver, bool first_stop, struct s
         if (driver->collector->finish)
             driver->collector->finish(&driver->current);
     }
-    atomic_store(&driver->running, false);
-    restore_signals(mask);
+    signals_restore(mask);
+    asked_roots_unlock();
     return driver->current.reclaimed;
 }
 

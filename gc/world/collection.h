@@ -5,6 +5,7 @@
  * and sweeping, is a struct collector.
  *
  *     collector's lock, heap's lock     by the caller: no thread that is stopped holds them
+ *     lock of the roots                 of those that the program has asked for
  *     block all signals                 no handler runs in a stopped world
  *     change to a stack of our own      the program's may have only a few kilobytes left
  *     prepare                           what need not be done in the pause
@@ -114,7 +115,7 @@ struct collection_driver {
     const struct collector *collector;
     _Atomic bool available;
     _Atomic unsigned execs;    /* calls of execve under way */
-    _Atomic bool running;      /* a collection is; all signals are blocked in its thread then */
+    _Atomic bool running;      /* a stop is; all signals are blocked in its thread then */
     _Atomic unsigned failures; /* since the last collection that was not given up */
     long process;
     char *stack;
@@ -147,9 +148,9 @@ bool collection_is_put_off(const struct collection_driver *driver);
  * no collection is under way when before_exec returns, and none begins before after_exec.
  *
  * [running-then-execs]: each side writes its own word (`running`, `execs`), then reads the
- * other's. A collection that finds an execve is given up; an execve waits for a collection. A
- * collection needs nothing of the thread that waits, so a signal handler that has interrupted the
- * heap's lock may wait. */
+ * other's. A collection that finds an execve is given up; an execve waits while a stop runs. That
+ * stop has its locks already and takes none, so it needs nothing of the thread that waits: this may
+ * be a signal handler that has interrupted the holder of any lock. */
 /* True: collections are held off until collection_after_exec. False: nothing was done, in a vfork
  * child or where there are no collections.
  */

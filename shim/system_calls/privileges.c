@@ -20,18 +20,20 @@
 EXPORT int unshare(int flags)
 {
     FIND_NEXT(unshare);
-    const struct allocator *allocator = hold_collections();
+    struct hold hold;
+    hold_collections(&hold);
     int result = next ? next(flags) : (int)libc_result(SYSCALL_1(SYS_unshare, flags));
-    return allow_collections(allocator, result);
+    return allow_collections(&hold, result);
 }
 
 EXPORT int setns(int descriptor, int kind)
 {
     FIND_NEXT(setns);
-    const struct allocator *allocator = hold_collections();
+    struct hold hold;
+    hold_collections(&hold);
     int result =
         next ? next(descriptor, kind) : (int)libc_result(SYSCALL_2(SYS_setns, descriptor, kind));
-    return allow_collections(allocator, result);
+    return allow_collections(&hold, result);
 }
 
 /* libc's make the change in all threads. A static program has them, and they cannot be found from

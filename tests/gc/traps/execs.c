@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -21,7 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "include/allotrope/gc.h"
 #include "tests/gc/traps/trap.h"
+#include "tests/unit/single_step.h"
 
 enum { STOP_SIGNAL = 33, TRIES = 25 };
 
@@ -113,6 +116,103 @@ static void exec_in_handler(int number)
     start(collect_for_ever);
     require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
     collect_for_ever(NULL);
+}
+
+/* The handler has interrupted what asks for roots, which a collection waits for. At each eighth
+ * instruction another thread begins a collection: it ends, or it sleeps. Each function holds its
+ * lock for more than eight. */
+static _Atomic int collections_asked, collections_done;
+static _Atomic pid_t collecting_thread;
+
+static void *collect_when_asked(void *unused)
+{
+    collecting_thread = gettid();
+    for (;; sched_yield())
+        if (collections_done != collections_asked) {
+            malloc_trim(0);
+            collections_done++;
+        }
+    return unused;
+}
+
+static bool thread_sleeps(pid_t thread)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    int file = open(path, O_RDONLY);
+    require(file >= 0 && read(file, line, sizeof line - 1) > 0);
+    close(file);
+    return strrchr(line, ')')[2] == 'S';
+}
+
+static void fail_exec_beside_collection(int signal)
+{
+    static int steps;
+    (void)signal;
+    if (++steps % 8 != 0)
+        return;
+    collections_asked++;
+    while (collections_done != collections_asked && !thread_sleeps(collecting_thread))
+        sched_yield();
+    require(execve("/nowhere", after_arguments, environ) == -1 && errno == ENOENT);
+    require(setgid(getgid()) == 0);
+}
+
+static void change_roots(void)
+{
+    static void *root;
+    require(allotrope_gc_pin(&root) == 0 && allotrope_gc_unpin(&root) == 0);
+    require(allotrope_gc_add_roots(&root, sizeof root) == 0);
+    require(allotrope_gc_remove_roots(&root, sizeof root) == 0);
+}
+
+static void exec_in_roots(void)
+{
+    const struct sigaction action = {.sa_handler = fail_exec_beside_collection};
+    require(sigaction(SIGTRAP, &action, NULL) == 0);
+    start(collect_when_asked);
+    while (!collecting_thread)
+        sched_yield();
+    change_roots(); /* so that ld.so has found the functions */
+    step(true);
+    change_roots();
+    step(false);
+    require_collections();
+    exit(0);
+}
+
+/* The call does not return: the handler of a fault that libc comes to in it jumps out of it, or
+ * ends the thread. */
+static sigjmp_buf outside;
+
+static void jump_out(int signal)
+{
+    (void)signal;
+    siglongjmp(outside, 1);
+}
+
+static void end_thread(int signal)
+{
+    (void)signal;
+    pthread_exit(NULL);
+}
+
+static void *exec_of_bad_name(void *unused)
+{
+    execvp((const char *)8, after_arguments);
+    require(!"a fault");
+    return unused;
+}
+
+static void exec_left(void)
+{
+    require(signal(SIGSEGV, jump_out) != SIG_ERR);
+    if (!sigsetjmp(outside, 1))
+        exec_of_bad_name(NULL);
+    require_collections();
+    require(signal(SIGSEGV, end_thread) != SIG_ERR);
+    require(pthread_join(start(exec_of_bad_name), NULL) == 0);
+    require_collections();
 }
 
 /* A call that fails leaves everything as it was, in a child that borrows the memory too. */
@@ -319,6 +419,10 @@ int main(int count, char **arguments)
         many_times(exec_by_other_thread);
     else if (!strcmp(how, "exec-in-handler"))
         many_times(exec_in_handler);
+    else if (!strcmp(how, "exec-in-roots"))
+        exec_in_roots();
+    else if (!strcmp(how, "exec-left"))
+        exec_left();
     else if (!strcmp(how, "exec-fails"))
         failing();
     else if (!strcmp(how, "exec-in-borrowed"))

@@ -73,8 +73,8 @@ PAGES = (
     "joined-below-block not-for-children excepted secret other-view system-v"
 )
 EXECS = (
-    "exec exec-in-thread exec-in-handler exec-fails exec-in-borrowed exec-kinds starved "
-    "inherited-filter contained"
+    "exec exec-in-thread exec-in-handler exec-in-roots exec-left exec-fails exec-in-borrowed "
+    "exec-kinds starved inherited-filter contained"
 )
 CASES = [
     (program, case)
