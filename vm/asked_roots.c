@@ -49,6 +49,11 @@ void asked_roots_lock(void)
     lock_acquire(&asked.lock);
 }
 
+bool asked_roots_try(void)
+{
+    return lock_try(&asked.lock);
+}
+
 void asked_roots_unlock(void)
 {
     lock_release(&asked.lock);

@@ -35,6 +35,7 @@ int asked_roots_unpin(uintptr_t address);
 
 /* For a collector: before the world is stopped, and when it runs again. */
 void asked_roots_lock(void);
+bool asked_roots_try(void); /* False: another thread holds it. */
 void asked_roots_unlock(void);
 
 /* Called between asked_roots_lock and asked_roots_unlock. words: is called with memory that holds

@@ -404,15 +404,26 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
     signals_restore(mask);
 }
 
-/* The wait for the lock of the roots comes first: its holder may have been interrupted by a handler
- * that calls setuid, for which libc waits until each thread has taken a signal.
- *
- * A signal handler may have forked since it was asked whether there may be a collection. So it is
+/* Takes the lock of the roots ([no-lock-while-stopped]), with all signals blocked. It waits with
+ * them open: the holder may have been interrupted by a handler that calls setuid, for which libc
+ * waits until each thread has taken a signal. Returns what was blocked before. */
+static uint64_t lock_roots(void)
+{
+    uint64_t mask = signals_block(ALL_SIGNALS);
+    while (!asked_roots_try()) {
+        signals_restore(mask);
+        asked_roots_lock();
+        asked_roots_unlock();
+        mask = signals_block(ALL_SIGNALS);
+    }
+    return mask;
+}
+
+/* A signal handler may have forked since it was asked whether there may be a collection. So it is
  * asked again, now that none can. */
 static bool run_stop(struct collection_driver *driver, bool first_stop, struct snapshot *snapshot)
 {
-    asked_roots_lock(); /* [no-lock-while-stopped] */
-    uint64_t mask = signals_block(ALL_SIGNALS);
+    uint64_t mask = lock_roots();
     driver->current.first_stop = first_stop;
     driver->current.snapshot = snapshot;
     driver->current.roots = (struct root_result){0};
@@ -424,8 +435,8 @@ static bool run_stop(struct collection_driver *driver, bool first_stop, struct s
         if (driver->collector->finish)
             driver->collector->finish(&driver->current);
     }
-    signals_restore(mask);
     asked_roots_unlock();
+    signals_restore(mask);
     return driver->current.reclaimed;
 }
 
