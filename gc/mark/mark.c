@@ -31,8 +31,8 @@
  * Invariants while markers run
  * [stopped-bits]      The world is stopped, so which blocks are live does not change: `free`,
  *                     `remote` and `retired` of a slab are only read. Blocks in local free lists
- *                     are free here ([local-is-free], gc/cycle/collect.c). In a slice of a cycle
- *                     the bits change, and such blocks look live; see slices.c.
+ *                     are free here ([local-is-free], gc/cycle/collect_steps.c). In a slice of a
+ *                     cycle the bits change, and such blocks look live; see slices.c.
  * [marks-only-grow]   A mark bit goes from 0 to 1, and the marker that changed it scans the
  *                     block. So a block is scanned once. Where several markers may run the change
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
