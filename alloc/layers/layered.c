@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * layered.c: the layers over a policy heap, off the common path; see layered.h.
+ * layered.c: the layers over a policy heap, off the common path; see layered.h. In this order:
+ * arenas and caches, the states of blocks, allocation, freeing, threads and fork, looking in from
+ * outside.
  *
  * The registry (its lock is taken first) holds the arenas, which live for ever, and the caches of
  * all threads. Between caches and arenas is the depot. At most one arena lock is held at a time,
