@@ -43,6 +43,7 @@ from allotrope.features.server.plan import ServerPlan
 from allotrope.features.server.run import ServerRun
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
+from allotrope.statistics.intervals import JUDGED_CONFIDENCE, confidence_of_each
 from allotrope.system.allocators import glibc
 from allotrope.system.launch import Run
 from allotrope.system.process_tree import image_of
@@ -341,6 +342,55 @@ class TestDuet:
         done = mock.run("compare", *self.PAIR, "--", "true")
         assert "1 duet round." in done.stdout and "no wall time is measured" in done.stdout
         assert "wall s" not in done.stdout and "faults" in done.stdout
+
+
+class TestUntil:
+    def test_it_goes_on_in_steps_and_stops_when_narrow(self, real: Command, tmp_path: Path) -> None:
+        words = "--rounds 9 -a glibc -a blocks --until 99% --most-rounds 20 -- true".split()
+        document = measure(real, tmp_path, *words)
+        assert document["rounds"] in (9, 14, 20)
+        assert document["until"]["looks"] == [9, 14, 20].index(document["rounds"]) + 1
+        assert document["confidence"] == confidence_of_each(3, JUDGED_CONFIDENCE)
+
+    def test_the_limit_ends_it_and_is_said(self, real: Command, tmp_path: Path) -> None:
+        file = tmp_path / "result.json"
+        words = "--rounds 9 -a glibc -a blocks --until 0.0001% --most-rounds 10 -- true".split()
+        done = real.run("compare", "--json", str(file), *words)
+        assert done.returncode == 0
+        document = read_json(file)
+        assert document["rounds"] == 10 and document["until"]["reached"] is False
+        assert "Still wide: after 10 rounds" in done.stdout
+
+    def test_a_short_command_has_more_rounds_unless_they_are_asked_for(self) -> None:
+        contenders = [glibc()]
+        chosen = []
+        for plan in (Plan(["true"], contenders), Plan(["true"], contenders, rounds=5)):
+            comparison = Comparison(plan)
+            comparison.choose_rounds(0.5)
+            chosen.append(comparison.rounds())
+        assert chosen == [40, 5]
+        looking = Comparison(Plan(["true"], contenders, until=0.02))
+        looking.choose_rounds(0.5)
+        assert list(looking.look_rounds())[:2] == [16, 24]
+
+    @pytest.mark.parametrize("words", ["--until 0%", "--until 100%", "--until x%"])
+    def test_a_share_is_written_as_such(self, real: Command, words: str) -> None:
+        done = real.run("compare", *words.split(), "--", "true")
+        assert done.returncode == 2 and "is no share between 0% and 100%" in done.stderr
+
+    @pytest.mark.parametrize("words", ["--until 2", "--threshold 0.02"])
+    def test_a_number_needs_its_percent_sign(self, real: Command, words: str) -> None:
+        done = real.run("compare", *words.split(), "--", "true")
+        assert done.returncode == 2 and "write it with %, such as 2%" in done.stderr
+
+    def test_more_rounds_than_the_limit_are_refused(self, real: Command) -> None:
+        words = "--rounds 20 --until 2% --most-rounds 19 -- true".split()
+        done = real.run("compare", *words)
+        assert done.returncode == 2 and "--rounds 20 is more than --most-rounds 19" in done.stderr
+
+    def test_a_limit_without_until_is_refused(self, real: Command) -> None:
+        done = real.run("compare", "--most-rounds", "20", "--", "true")
+        assert done.returncode == 2 and "--most-rounds needs --until" in done.stderr
 
 
 class TestMeasuring:

@@ -6,12 +6,16 @@ import random
 
 import pytest
 from allotrope.statistics.intervals import (
+    JUDGED_CONFIDENCE,
     RANGE,
     Estimate,
+    confidence_of_each,
     estimate,
     estimate_ratio,
     interval_rank,
     least_rounds,
+    look_rounds,
+    rounds_within,
     summarize,
 )
 from scipy import stats
@@ -123,3 +127,19 @@ def test_the_least_rounds_have_an_interval_and_one_less_has_none(confidence: flo
     least = least_rounds(confidence)
     assert interval_rank(least, confidence).kind != RANGE
     assert interval_rank(least - 1, confidence).kind == RANGE
+
+
+def test_looks_grow_and_end_at_the_most() -> None:
+    assert look_rounds(16, 200) == [16, 24, 36, 54, 81, 122, 183, 200]
+    assert look_rounds(16, 10) == [10]
+
+
+def test_all_looks_together_are_wrong_as_often_as_one() -> None:
+    for count in (1, 3, 10):
+        wrong = 1 - confidence_of_each(count, JUDGED_CONFIDENCE)
+        assert count * wrong == pytest.approx(0.005)
+
+
+def test_rounds_fit_into_a_span_and_are_never_few() -> None:
+    found = [rounds_within(seconds) for seconds in (100, 1.25, 0.2, 0.01, 0)]
+    assert found == [16, 16, 100, 256, 256]
