@@ -44,7 +44,7 @@ from allotrope.statistics.intervals import (  # noqa: E402
     JUDGED_CONFIDENCE,
     JUDGED_ROUNDS,
     Estimate,
-    confidence_of_looks,
+    confidence_of_each,
     estimate_ratio,
     interval_rank,
     look_rounds,
@@ -126,7 +126,7 @@ def simulate_until(chance: numpy.random.Generator, trials: int, scale: float) ->
     looks = look_rounds(JUDGED_ROUNDS, MOST_ROUNDS)
     ratios = noise(chance, trials, MOST_ROUNDS, "loaded")[2] * scale
     for name, confidence in (
-        ("shared", confidence_of_looks(len(looks))),
+        ("shared", confidence_of_each(len(looks), JUDGED_CONFIDENCE)),
         ("naive", JUDGED_CONFIDENCE),
         ("naive 95%", 0.95),
     ):

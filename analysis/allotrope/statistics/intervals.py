@@ -18,7 +18,7 @@ then wrong somewhere in most comparisons: what is judged (verdicts.py) has JUDGE
 
 Who looks again and again until an interval is narrow, and then stops, has more chances to be wrong
 than who looks once. When there will be another look is settled beforehand (`look_rounds`), and
-`confidence_of_looks` shares the permitted error a out evenly: of n looks each may be wrong with
+`confidence_of_each` shares the permitted error a out evenly: of n looks each may be wrong with
 a/n, so that the intervals of all looks together are wrong no more often than that of one (the union
 bound; no assumption is made about how the looks depend on each other).
 
@@ -138,13 +138,8 @@ def look_rounds(first: int, most: int) -> Sequence[int]:
 
 def confidence_of_each(count: int, confidence: float) -> float:
     """The confidence of each of so many intervals, so that all together keep `confidence` (the
-    union bound)."""
-    return 1 - (1 - confidence) / count
-
-
-def confidence_of_looks(count: int, confidence: float = JUDGED_CONFIDENCE) -> float:
-    """The confidence of each of so many looks, so that all together keep `confidence`."""
-    return confidence_of_each(count, confidence)
+    union bound). Of none: `confidence` itself."""
+    return 1 - (1 - confidence) / max(1, count)
 
 
 def rounds_within(seconds: float) -> int:

@@ -16,9 +16,10 @@ from typing import Any, Callable, Mapping, Sequence
 from ...output.sentences import counted
 from ...output.units import format_bytes, format_ratio
 from ...statistics.intervals import (
+    JUDGED_CONFIDENCE,
     LEAST_JUDGED_ROUNDS,
     Estimate,
-    confidence_of_looks,
+    confidence_of_each,
     least_rounds,
     look_rounds,
 )
@@ -137,7 +138,7 @@ def check_looks(conditions: Sequence[Condition], first: int, most: int) -> int:
     """How many rounds the last look of --until has. Raises UserError where these would decide
     nothing."""
     looks = look_rounds(first, most)
-    least = least_rounds(confidence_of_looks(len(looks)))
+    least = least_rounds(confidence_of_each(len(looks), JUDGED_CONFIDENCE))
     if conditions and looks[-1] < least:
         raise UserError(
             f"--fail-if needs an interval, and so, with --until, at least --most-rounds {least}; "

@@ -38,10 +38,11 @@ from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
 from ...output.sentences import enumerate_names
 from ...statistics.intervals import (
+    JUDGED_CONFIDENCE,
     JUDGED_ROUNDS,
     ORDER_STATISTIC,
     Summary,
-    confidence_of_looks,
+    confidence_of_each,
     look_rounds,
     rounds_within,
     summarize,
@@ -240,7 +241,7 @@ class Comparison:
 
     def confidence(self) -> float:
         """Of every interval."""
-        return confidence_of_looks(len(self.look_rounds()))
+        return confidence_of_each(len(self.look_rounds()), JUDGED_CONFIDENCE)
 
     def look_rounds(self) -> Sequence[int]:
         """After how many rounds to look whether to go on; the last is the end."""

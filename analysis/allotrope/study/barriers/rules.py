@@ -431,7 +431,7 @@ def can_compare(one: Evidence, schemes: Sequence[str]) -> bool:
 
 
 def _of_pairs(schemes: int) -> float:
-    return confidence_of_each(max(1, schemes * (schemes - 1) // 2), CONFIDENCE)
+    return confidence_of_each(schemes * (schemes - 1) // 2, CONFIDENCE)
 
 
 def beats(one: Evidence, schemes: Sequence[str], phase: str = TOTAL) -> set[tuple[str, str]]:

@@ -51,11 +51,6 @@ class Figure:
 SAME = Figure(Estimate(1, 1, 1))  # a ratio of 1 that nobody measured
 
 
-def confidence_of(figures: int) -> float:
-    """Of each of so many."""
-    return confidence_of_each(max(1, figures), CONFIDENCE)
-
-
 @dataclass(frozen=True)
 class Asker:
     """A rule's view of the evidence. `figures`: how many the whole claim looks at."""
@@ -65,7 +60,7 @@ class Asker:
 
     @property
     def confidence(self) -> float:
-        return confidence_of(self.figures)
+        return confidence_of_each(self.figures, CONFIDENCE)
 
     def ratio(self, name: str, above: Pair, below: Pair) -> Figure | None:
         """CPU time to CPU time, of the rounds in which both ran."""

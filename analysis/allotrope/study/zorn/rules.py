@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Callable, Iterator, Sequence
 
 from ...features.locality.verdicts import DECIDES_ALONE
+from ...statistics.intervals import CONFIDENCE, confidence_of_each
 from ...statistics.spread import interaction_excess
 from ...statistics.verdicts import THRESHOLD, Quantifier
 from ..claims import NOTHING, Claim, Measured, Part, lacking
 from ..ranges import ABOVE_ONE, BELOW_ONE, LESS, MORE, Range
 from . import paper
-from .asking import SAME, Answer, Asker, Figure
-from .asking import all_of, below, confidence_of, greatest, part_of, tally
+from .asking import SAME, Answer, Asker, Figure, all_of, below, greatest, part_of, tally
 from .evidence import Evidence, Pair
 from .paper import ALGORITHMS, BSD, SUNOS
 from .plan import BASELINE, CLASSIC
@@ -60,7 +60,7 @@ def _malloc_time(evidence: Evidence) -> Iterator[Claim]:
     informative = set(evidence.claimed()) - set(evidence.uninformative())
 
     def share(name: str) -> Measured:
-        confidence = confidence_of(len(informative))
+        confidence = confidence_of_each(len(informative), CONFIDENCE)
         return evidence.share_in_allocator(name, "unoptimised", SUNOS, confidence)
 
     rule = "share of CPU-clock samples in the allocator, unoptimised programs under SunOS's"
