@@ -21,6 +21,7 @@ study.toml, without name and row; {dir} stands for the directory.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -211,6 +212,7 @@ def choose(all_programs: list[Program], names: Iterable[str]) -> list[Program]:
     return [by_name[name] for name in names] or all_programs
 
 
+@functools.cache
 def is_installed(package: str) -> bool:
     query = ["dpkg-query", "-W", "-f", "${Status}", package]
     result = subprocess.run(query, capture_output=True, text=True, check=False)

@@ -23,6 +23,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
@@ -35,7 +36,11 @@ from allotrope.features.server.plan import free_port
 from allotrope.system.allocators import choose
 from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Process, Watcher
-from under import GLIBC, HANG, Under, allocators_under_test, plain_environment
+from under import GLIBC, HANG, SOURCE, Under, allocators_under_test, plain_environment
+
+sys.path.insert(0, str(SOURCE / "bench_programs"))
+
+from setup import is_installed  # noqa: E402
 
 TESTS = Path(__file__).resolve().parent
 WHOLE = os.environ.get("ALLOTROPE_MATRIX") == "all"
@@ -77,13 +82,6 @@ class Behaviour:
 def programs() -> list[Program]:
     table = tomllib.loads((TESTS / "matrix.toml").read_text())
     return [Program(packages=tuple(entry.pop("packages")), **entry) for entry in table["program"]]
-
-
-@functools.cache
-def is_installed(package: str) -> bool:
-    query = ["dpkg-query", "-W", "-f", "${Status}", package]
-    result = subprocess.run(query, capture_output=True, text=True, check=False)
-    return "ok installed" in result.stdout
 
 
 def script_environment(directory: Path) -> dict[str, str]:

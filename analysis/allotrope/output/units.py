@@ -2,7 +2,7 @@
 """Figures for people: three digits or so, with a unit."""
 
 import math
-from typing import Sequence
+from typing import Any, Mapping, Sequence
 
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
 
@@ -61,10 +61,14 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.3f}" if seconds < 10 else f"{seconds:.2f}"
 
 
+def format_seconds_with_unit(seconds: float) -> str:
+    return f"{format_seconds(seconds)} s"
+
+
 def format_time(seconds: float) -> str:
     """With its unit: seconds, or microseconds below a millisecond."""
     if seconds >= 1e-3:
-        return f"{format_seconds(seconds)} s"
+        return format_seconds_with_unit(seconds)
     return f"{1e6 * seconds:.4g} µs"
 
 
@@ -82,6 +86,11 @@ def format_figure(value: float, digits: int = 4) -> str:
 def format_ratio(ratio: float, low: float, high: float) -> str:
     """A ratio with its interval."""
     return f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def format_ratio_of(summary: Mapping[str, Any]) -> str:
+    """That of a quantity's summary in a document of `compare`."""
+    return format_ratio(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
 
 
 def format_percent(share: float) -> str:

@@ -34,6 +34,7 @@ from .servers import (
     server_legend,
     server_result,
     server_rows,
+    with_ratio,
 )
 
 if TYPE_CHECKING:
@@ -186,10 +187,6 @@ def _ratio(summary: Summary | None) -> str:
     return format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
 
 
-def _with_ratio(text: str, summary: Summary) -> str:
-    return text if summary.ratio is None else f"{text} ({summary.ratio:.2f})"
-
-
 def _heap(contender: Contender) -> str:
     if contender.heap is None or contender.heap["mapped_peak_bytes"] is None:
         return "–"
@@ -231,7 +228,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
                 "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
                 verdict_cell(comparison, contender, ("cpu_seconds", memory)),
                 format_seconds(wall.median) if wall else "–",
-                _with_ratio(format_bytes(peak.median), peak) if peak else "–",
+                with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",
                 _heap(contender),
                 served.cell(contender.served),

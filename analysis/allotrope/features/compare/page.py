@@ -11,8 +11,8 @@ from ...output.units import (
     format_count,
     format_nanoseconds,
     format_percent,
-    format_ratio,
-    format_seconds,
+    format_ratio_of,
+    format_seconds_with_unit,
     short_bytes,
 )
 from ...statistics.intervals import RANGE
@@ -36,16 +36,12 @@ Document = Mapping[str, Any]
 Result = dict[str, Any]
 
 
-def _seconds(value: float) -> str:
-    return f"{format_seconds(value)} s"
-
-
 # Quantity, its title, how a figure of it is written.
 QUANTITIES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("cpu_seconds", "CPU time", _seconds),
-    ("wall_seconds", "Wall time", _seconds),
-    ("user_seconds", "CPU time in the program", _seconds),
-    ("system_seconds", "CPU time in the kernel", _seconds),
+    ("cpu_seconds", "CPU time", format_seconds_with_unit),
+    ("wall_seconds", "Wall time", format_seconds_with_unit),
+    ("user_seconds", "CPU time in the program", format_seconds_with_unit),
+    ("system_seconds", "CPU time in the kernel", format_seconds_with_unit),
     ("peak_rss_bytes", "Peak memory of the largest process", format_bytes),
     ("tree_peak_bytes", "Peak memory of all processes", format_bytes),
     ("minor_faults", "Minor page faults", format_count),
@@ -189,7 +185,7 @@ def _point(place: int, result: Result, time: str, memory: str, scale: float) -> 
         "error_y": _bar(cpu, scale, place),
         "marker": {"color": colour(place), "symbol": symbol(place), "size": 11},
         "hovertemplate": f"<b>{plain(result['spec'])}</b><br>CPU "
-        f"{_with_interval(cpu, _seconds if scale == 1 else format_request_time)}"
+        f"{_with_interval(cpu, format_seconds_with_unit if scale == 1 else format_request_time)}"
         f"<br>memory {_with_interval(space, format_bytes)}<extra></extra>",
     }
 
@@ -209,12 +205,8 @@ def _bar(summary: Result, scale: float, place: int) -> dict[str, Any]:
 def _with_interval(summary: Result, write: Callable[[float], str]) -> str:
     text = f"{write(summary['median'])} [{write(summary['low'])}, {write(summary['high'])}]"
     if summary["ratio"] is not None:
-        text += f", ratio {_ratio(summary)}"
+        text += f", ratio {format_ratio_of(summary)}"
     return text
-
-
-def _ratio(summary: Result) -> str:
-    return format_ratio(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
 
 
 # The quantities, round by round
@@ -710,7 +702,7 @@ def served_sections(document: Document) -> list[Section]:
     rows = []
     for one in known:
         for place, row in enumerate(one["served"]["rows"]):
-            count = row["allocations"]
+            count, cpu = row["allocations"], row["cpu_seconds"]
             rows.append(
                 [
                     one["spec"] if place == 0 else "",
@@ -718,7 +710,7 @@ def served_sections(document: Document) -> list[Section]:
                     served.who(row),
                     {True: "yes", False: "no", None: "unknown"}[row["in_reach"]],
                     str(row["processes"]),
-                    "–" if row["cpu_seconds"] is None else _seconds(row["cpu_seconds"]),
+                    "–" if cpu is None else format_seconds_with_unit(cpu),
                     "–" if count is None else f"{count:,}",
                 ]
             )
@@ -770,7 +762,7 @@ def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
     if summary is None:
         return ["–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
-    ratio = _ratio(summary) if summary["ratio"] is not None else "–"
+    ratio = format_ratio_of(summary) if summary["ratio"] is not None else "–"
     return [write(summary["median"]), interval, ratio]
 
 

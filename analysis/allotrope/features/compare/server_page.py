@@ -7,7 +7,13 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Section, Table, axis, colour, layout, plain
 from ...output.plots import legend
-from ...output.units import MEBIBYTE, format_bytes, format_count, format_figure, format_seconds
+from ...output.units import (
+    MEBIBYTE,
+    format_bytes,
+    format_count,
+    format_figure,
+    format_seconds_with_unit,
+)
 from ..server.run import METRIC
 from .servers import title_of
 
@@ -17,10 +23,6 @@ Quantity = tuple[str, str, Callable[[float], str]]
 
 def format_request_time(seconds: float) -> str:
     return f"{format_figure(1e6 * seconds)} µs"
-
-
-def _seconds(value: float) -> str:
-    return f"{format_seconds(value)} s"
 
 
 def command_line(document: Document) -> str:
@@ -35,10 +37,10 @@ def server_quantities(document: Document) -> list[Quantity]:
     """Quantity, its title, how a figure of it is written."""
     found: list[Quantity] = [
         ("cpu_per_request_seconds", "CPU time per request", format_request_time),
-        ("cpu_seconds", "CPU time under the load", _seconds),
-        ("user_seconds", "CPU time under the load, in the program", _seconds),
-        ("system_seconds", "CPU time under the load, in the kernel", _seconds),
-        ("wall_seconds", "How long the load lasted", _seconds),
+        ("cpu_seconds", "CPU time under the load", format_seconds_with_unit),
+        ("user_seconds", "CPU time under the load, in the program", format_seconds_with_unit),
+        ("system_seconds", "CPU time under the load, in the kernel", format_seconds_with_unit),
+        ("wall_seconds", "How long the load lasted", format_seconds_with_unit),
     ]
     for one in document["server"]["metrics"]:
         title = f"What the load said: {title_of(one['name'])}"
@@ -51,7 +53,7 @@ def server_quantities(document: Document) -> list[Quantity]:
         ("peak_rss_bytes", "Peak memory of the largest process", format_bytes),
         ("minor_faults", "Minor page faults under the load", format_count),
         ("major_faults", "Major page faults under the load", format_count),
-        ("start_seconds", "Time until the server was ready", _seconds),
+        ("start_seconds", "Time until the server was ready", format_seconds_with_unit),
     ]
 
 

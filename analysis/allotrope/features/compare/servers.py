@@ -91,7 +91,7 @@ def title_of(metric: str) -> str:
     return f"{metric}/s" if metric == THROUGHPUT else metric
 
 
-def _with_ratio(text: str, summary: Summary) -> str:
+def with_ratio(text: str, summary: Summary) -> str:
     return text if summary.ratio is None else f"{text} ({summary.ratio:.2f})"
 
 
@@ -145,11 +145,11 @@ def _row(
         cells.append(_metric_cell(comparison, contender, rate))
     else:
         cells.append(format_seconds(wall.median) if wall else "–")
-    cells.append(_with_ratio(format_bytes(peak.median), peak) if peak else "–")
+    cells.append(with_ratio(format_bytes(peak.median), peak) if peak else "–")
     if tail is not None:
         cells.append(_metric_cell(comparison, contender, tail))
     else:
-        cells.append(_with_ratio(format_bytes(end.median), end) if end else "–")
+        cells.append(with_ratio(format_bytes(end.median), end) if end else "–")
     cells.append(format_bytes(heap) if heap else "–")
     return [*cells, served.cell(contender.served), comparison.status(contender)]
 
@@ -161,7 +161,7 @@ def _interval(summary: Summary) -> str:
 
 def _metric_cell(comparison: Comparison, contender: Contender, one: Metric) -> str:
     summary = comparison.summary(contender, METRIC + one.name)
-    return _with_ratio(format_figure(summary.median), summary) if summary else "–"
+    return with_ratio(format_figure(summary.median), summary) if summary else "–"
 
 
 def load_rows(comparison: Comparison) -> list[list[str]]:

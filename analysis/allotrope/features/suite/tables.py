@@ -10,7 +10,14 @@ move: there each row is one contender at one value.
 from typing import Any, Mapping, NamedTuple
 
 from ...output.sentences import LITTLE, enumerate_names
-from ...output.units import format_bytes, format_figure, format_percent, format_ratio, format_time
+from ...output.units import (
+    format_bytes,
+    format_figure,
+    format_percent,
+    format_ratio,
+    format_ratio_of,
+    format_time,
+)
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, RANGE
 from ...statistics.verdicts import THRESHOLD, Interval, Outcome, Weight, is_told
 from ..compare.judged import difference_of, verdict_in_words
@@ -216,7 +223,7 @@ def _cell(result: Mapping[str, Any], base: Mapping[str, Any] | None, key: str, f
     elif result is base:
         ratio = "baseline"
     else:
-        ratio = _ratio(summary)
+        ratio = format_ratio_of(summary)
     if full and status != "ok":
         return f"{ratio} {status}"
     return _with_verdict(ratio, summary.get("verdict"), full, *difference_of(key, result, base))
@@ -232,10 +239,6 @@ def _pooled_cell(document: Document, name: str, spec: str, quantity: str, full: 
     if full:
         return _mean_cell(mean, weight, full)
     return _with_verdict(f"{mean['ratio']:.2f}", verdict_of_mean(mean), full, weight)
-
-
-def _ratio(summary: Mapping[str, Any]) -> str:
-    return format_ratio(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
 
 
 def served_rows(document: Document) -> list[list[str]]:
@@ -279,7 +282,7 @@ def _reading(
         return median, "baseline" if result is base else "–", verdict
     if summary.get("verdict"):
         verdict = verdict_in_words(summary["verdict"], *difference_of(key, result, base))
-    return median, _ratio(summary), verdict
+    return median, format_ratio_of(summary), verdict
 
 
 def _write(key: str, value: float) -> str:

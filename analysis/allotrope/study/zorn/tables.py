@@ -2,6 +2,7 @@
 """Tables 1 to 6 of the paper, today's figures beside its own, and tables that it has not."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...output.units import short_bytes
@@ -316,12 +317,13 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
     )
 
 
-def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
-    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
-        ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
-        text = ABSENT if ratio is None else f"{number_cell(ratio)} ({bytes_cell(peak)})"
-        return text, {"value": ratio, "heap_peak_bytes": peak}
+def _heap_cell(results: Results, program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+    ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
+    text = ABSENT if ratio is None else f"{number_cell(ratio)} ({bytes_cell(peak)})"
+    return text, {"value": ratio, "heap_peak_bytes": peak}
 
+
+def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
     if beyond:
         pairs = [
             pair
@@ -345,7 +347,7 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         title,
         cautions.with_cautions(caption, cautions.of_allocation(results)),
         pairs,
-        cell,
+        partial(_heap_cell, results),
         None if beyond else paper.TABLE_4,
         beyond=beyond,
     )
@@ -356,11 +358,6 @@ def variants_table(results: Results) -> Sheet:
     pairs = [(form, spec) for form, spec in EXPLICIT if spec in (paper.SUNOS, paper.KNUTH)]
     pairs += [("optimised", spec) for spec in VARIANTS]
 
-    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
-        ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
-        text = ABSENT if ratio is None else f"{number_cell(ratio)} ({bytes_cell(peak)})"
-        return text, {"value": ratio, "heap_peak_bytes": peak}
-
     known = [pair for pair in measured(results, pairs) if pair[1] in VARIANTS]
     sheet = _grid(
         results,
@@ -370,7 +367,7 @@ def variants_table(results: Results) -> Sheet:
         "its end (cut=end) cannot be dated. align=8 aligns blocks to 8 bytes as in 1992; it is "
         "for programs that are known to need no more, and a program may fail under it.",
         pairs,
-        cell,
+        partial(_heap_cell, results),
         None,
         beyond=True,
     )
