@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The paper's claims, and what becomes of them.
+"""Whether a claim of a paper holds today: where each program's interval lies to the claimed range,
+and what the programs together say.
 
 A claim is made of parts: a figure with its interval for each program that it names, and the range
 that the paper gives (ranges.py). A part is *in* when the interval lies within the range as it is

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A study's measurements in one file: all that its page, tables and figures are drawn from.
+"""How the file of a study's measurements is written and read, whichever study it is. All that its
+page, tables and figures are drawn from is in this file; what that is, a study's measurements.py
+says.
 
     DIR/measurements.json          "schema", "study" (the machine and the question), further heads,
                                    then lists whose entries stand in a line each, "digest"

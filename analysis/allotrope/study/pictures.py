@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Pictures of a study's page, drawn for print: black on white, told apart by marks and dashes. A
-picture is an SVG that stands in the page itself: no script draws it, and it is small."""
+"""What the pictures of every study's page have in common: the canvas, marks and colours, the SVG.
+
+They are drawn on white, for print. Curves are told apart by marks as well as by colours, so that a
+print without colours can be read. A picture is an SVG that stands in the page itself: no script
+draws it, and it is small."""
 
 import io
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A study's measurements in one file: all that its page is drawn from (study/documents.py).
+"""What of the study of 1993 goes into its file of measurements (study/documents.py).
 
     "schema", "study" (the machine and the question), "barriers", "steps" ({"kind", "name",
     "result"}: rounds of a workload, loops, instructions of a barrier, vm), "digest"

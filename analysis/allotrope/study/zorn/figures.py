@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Figures 1 to 8 of the paper, drawn for print: black on white, told apart by marks and dashes.
+"""Figures 1 to 8 of the paper of 1992, drawn again with what was measured (study/pictures.py).
 
-A picture is an SVG that stands in the page itself: no script draws it, and it is small."""
+Each configuration has a mark, a colour and dashes of its own."""
 
 import math
 from typing import Any, Callable, Iterator, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A study's measurements in one file: all that its page, tables and figures are drawn from.
+"""What of the study of 1992 goes into its file of measurements (study/documents.py).
 
     DIR/measurements.json          "schema", "study" (the machine and the question), "missing"
                                    (programs that could not be measured), "programs", "steps"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The paper's own figures as evidence, so that its claims can be judged by the same rules.
 
-A printed figure counts as itself; that it was rounded is allowed for in the ranges (paper.Range).
+A printed figure counts as itself; that it was rounded is allowed for in the ranges (ranges.py).
 What the paper shows in pictures only is not here.
 """
 
