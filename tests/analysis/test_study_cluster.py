@@ -16,8 +16,8 @@ from allotrope.statistics.verdicts import Verdict
 from allotrope.study.barriers.plan import OF_NO_PROGRAM, ORDERS, Extent
 from allotrope.study.barriers.report import limits as barriers_limits
 from allotrope.study.barriers.study import BarriersWork
-from allotrope.study.elsewhere import Elsewhere, Shares
-from allotrope.study.places import LACKING, MACHINES
+from allotrope.study.measured_by import LACKING, MACHINES
+from allotrope.study.on_cluster import OnCluster, Shares
 from allotrope.study.store import Store
 from allotrope.study.zorn.answer import limits
 from allotrope.study.zorn.results import Results
@@ -215,7 +215,7 @@ def begun(tmp_path: Path) -> tuple[Store, Callable[[], Shares]]:
     store = Store(tmp_path / "out", "allotrope.nothing/1")
     store.begin({"quick": False, "machine": {}, MACHINES: {}}, resume=False)
 
-    where = Elsewhere("local:2", 0.05, None)
+    where = OnCluster("local:2", 0.05, None)
 
     def shares() -> Shares:
         made = Shares(NothingWork(store, lambda _: None, NAMES, lambda: None), [], where)

@@ -81,8 +81,8 @@ def carry_out(
     """Measures, or draws what was measured; says what became of each claim. What a cluster has not
     measured is a failure."""
     from ..study import frame
-    from ..study.elsewhere import Elsewhere
-    from ..study.places import lacking
+    from ..study.measured_by import lacking
+    from ..study.on_cluster import OnCluster
     from ..study.report import summary
 
     if source is not None:
@@ -97,8 +97,8 @@ def carry_out(
         if cluster is not None:
             if asked.report_only:
                 raise UserError("--report-only measures nothing; leave out --cluster")
-            where = Elsewhere(cluster.address, cluster.noise, cluster.ship)
-            asked = replace(asked, elsewhere=where)
+            where = OnCluster(cluster.address, cluster.noise, cluster.ship)
+            asked = replace(asked, cluster=where)
         folder = Path(out) if out else frame.default_folder(study, asked.quick)
         measured = frame.measure(study, folder, asked, lambda line: click.echo(line, err=True))
         if measure_only:

@@ -5,7 +5,7 @@ A study is a package of data (paper.py: the cells that the paper prints), progra
 rules; its study.py has a Study. What is the same for all is in this folder:
 
     frame.py          a study's life: begun or resumed, measured, drawn
-    elsewhere.py      the same on the machines of a cluster; places.py: which measured what
+    on_cluster.py     the same on the machines of a cluster; measured_by.py: which measured what
     store.py          each step's result in a file of its own: what makes a study resumable
     work.py           the steps one after the other
     documents.py      what was measured in one file, from which alone the page is drawn
@@ -26,8 +26,8 @@ from ..output.files import replace_file
 from ..output.page import need_modules
 from ..system.errors import UserError
 from ..system.machine import machine_facts
-from .elsewhere import Elsewhere, measure_elsewhere
-from .places import MACHINES
+from .measured_by import MACHINES
+from .on_cluster import OnCluster, measure_on_cluster
 from .report import PAGE, Report, write_report
 from .store import Store
 from .work import Announce, Work
@@ -50,7 +50,7 @@ class Asked:
     resume: bool = False
     report_only: bool = False
     more: Mapping[str, Any] = field(default_factory=dict)  # what only this study may be asked
-    elsewhere: Elsewhere | None = None  # who measures; None: this machine
+    cluster: OnCluster | None = None  # who measures; None: this machine
     on_cluster: bool = False  # whether others measure it, or did
 
 
@@ -132,8 +132,8 @@ def measure(study: Study, folder: Path, asked: Asked, announce: Announce) -> Pat
 
 def _settled(study: Study, asked: Asked, was: Mapping[str, Any]) -> Asked:
     """What is not said on resuming is as it was."""
-    on_cluster = MACHINES in was if was else asked.elsewhere is not None
-    if not asked.report_only and on_cluster != (asked.elsewhere is not None):
+    on_cluster = MACHINES in was if was else asked.cluster is not None
+    if not asked.report_only and on_cluster != (asked.cluster is not None):
         begun = "with" if on_cluster else "without"
         raise UserError(f"--resume: the study was begun {begun} --cluster; continue it {begun} it")
     return Asked(
@@ -143,7 +143,7 @@ def _settled(study: Study, asked: Asked, was: Mapping[str, Any]) -> Asked:
         asked.resume,
         asked.report_only,
         {key: value or was.get(key) or value for key, value in asked.more.items()},
-        asked.elsewhere,
+        asked.cluster,
         on_cluster,
     )
 
@@ -154,8 +154,8 @@ def _measured(
     work = opened()
     if asked.report_only:
         work.gather()
-    elif asked.elsewhere is not None:
-        measure_elsewhere(work, _words(study, asked), asked.elsewhere, announce)
+    elif asked.cluster is not None:
+        measure_on_cluster(work, _words(study, asked), asked.cluster, announce)
         work = opened()  # it knows now who has measured what
         work.gather(as_it_is=False)
     else:

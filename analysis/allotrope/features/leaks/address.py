@@ -15,7 +15,7 @@ from ..sites.measure import Site, with_names
 from ..sites.output import callers
 from ..sites.snapshot import SiteTable
 from .heap import Block, Heap
-from .words import WORD, Hits, Words, areas_of, unused_stacks
+from .scan import WORD, Hits, Words, areas_of, unused_stacks
 
 MOST_STEPS, MOST_TARGETS = 8, 4096
 

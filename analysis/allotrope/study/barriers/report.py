@@ -14,7 +14,7 @@ from .. import report as frame
 from ..chart import claims_chart
 from ..claims import Claim, Part, short_number
 from ..explanations import Explanation, file_beside, read_explanations
-from ..places import lacking, of_machines
+from ..measured_by import lacking, of_machines
 from ..ranges import LESS
 from ..sheets import ABSENT, ratio_cell
 from . import paper

@@ -9,7 +9,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ...statistics.intervals import Estimate
 from ..claims import short_number
-from ..places import places_of
+from ..measured_by import places_of
 from . import paper
 from .evidence import Series, by_round, estimate_of, ratios
 from .plan import CHECK, KERNEL, OF_NO_PROGRAM, ORACLE, OTHER_OF_DIRTY, PAGES, WORKLOADS, Workload

@@ -12,7 +12,7 @@ from ...output.units import format_bytes, short_bytes
 from ...statistics.intervals import Estimate
 from ...statistics.verdicts import Quantifier, Standing, Verdict
 from ..claims import Claim, short_number
-from ..places import of_machines
+from ..measured_by import of_machines
 from ..sheets import ABSENT, number_cell
 from . import paper
 from .evidence import Evidence, Pair

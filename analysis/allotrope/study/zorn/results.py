@@ -9,7 +9,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from ...features.locality.simulate import faults_with
 from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate, estimate, estimate_ratio
-from ..places import unlike_kinds
+from ..measured_by import unlike_kinds
 from . import paper
 from .plan import Configuration
 from .programs import Program

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Sequence
 from ...system import allocators
 from ...system.errors import UserError
 from ..frame import Asked, Opener
-from ..places import LACKING
+from ..measured_by import LACKING
 from ..report import Report
 from ..store import Store
 from ..work import Announce, Share, Work

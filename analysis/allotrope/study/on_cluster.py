@@ -26,13 +26,13 @@ from ..features.cluster.submission import (
     measure_tasks,
 )
 from ..output.sentences import counted
-from .places import LACKING, MACHINES, places_of
+from .measured_by import LACKING, MACHINES, places_of
 from .store import Step, read_step
 from .work import Share, Work
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OnCluster:
     """The cluster, how much noise is borne there, and what is shipped beside what the programs
     name; None: nothing is."""
 
@@ -41,8 +41,8 @@ class Elsewhere:
     ship: Sequence[Path] | None
 
 
-def measure_elsewhere(
-    work: Work[Any], words: Sequence[str], where: Elsewhere, announce: Announce
+def measure_on_cluster(
+    work: Work[Any], words: Sequence[str], where: OnCluster, announce: Announce
 ) -> None:
     """Measures what is not in the work's store. words: of the command, but for the programs."""
     shares = Shares(work, words, where)
@@ -61,7 +61,7 @@ class Shares(Tasks):
     scratch = "--out"
     returned = ("study.json", "steps/*/*.json")
 
-    def __init__(self, work: Work[Any], words: Sequence[str], where: Elsewhere) -> None:
+    def __init__(self, work: Work[Any], words: Sequence[str], where: OnCluster) -> None:
         shares = work.shares()
         super().__init__(Machines(where.noise, replicate=1), _shipment(shares, words, where.ship))
         self.store, self.words = work.store, words
