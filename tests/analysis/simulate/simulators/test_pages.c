@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_simulate_pages.c: LRU distances against a stack that is a plain array, searched from its
- * top and shifted at each touch. */
+/* test_pages.c: the LRU distances of lru_stack.c and pages.c, against a stack that is a plain array,
+ * searched from its top and shifted at each touch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,23 +74,26 @@ static struct pages *run(const struct stream *stream, uint64_t page_bytes, bool 
     return pages;
 }
 
-static void compare_class(const struct lru_histogram *histogram, const struct naive *naive,
-                          unsigned class)
+/* Returns how many touches were counted that are not a unit's first. */
+static uint64_t compare_class(const struct lru_histogram *histogram, const struct naive *naive,
+                              unsigned class)
 {
+    uint64_t counted = 0;
+    assert_int_equal(histogram->cold, naive->cold[class]);
     for (size_t distance = 1; distance < naive->depth || distance < histogram->length; distance++) {
         uint64_t got = distance < histogram->length ? histogram->of_distance[distance] : 0;
         uint64_t want = distance < naive->depth ? naive->of_distance[distance][class] : 0;
         assert_int_equal(got, want);
+        counted += got;
     }
+    return counted;
 }
 
 static void compare(struct pages *pages, const struct naive *naive)
 {
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
-        const struct lru_histogram *histogram = pages_histogram(pages, class);
-        assert_int_equal(histogram->cold, naive->cold[class]);
         assert_int_equal(pages_class_totals(pages, class).touches, naive->touches[class]);
-        compare_class(histogram, naive, class);
+        compare_class(pages_histogram(pages, class), naive, class);
     }
 }
 
@@ -142,7 +145,10 @@ static void test_distances_stay_exact_when_stamps_are_renumbered(void **unused)
             assert_true(lru_stack_touch(stack, touches, count));
         }
         assert_true(stack->front_stamp < stream.count);
-        compare_class(lru_stack_histogram(stack, 1), &naive, 1);
+        uint64_t counted = 0;
+        for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
+            counted += compare_class(lru_stack_histogram(stack, class), &naive, class);
+        assert_true(counted > 0);
         lru_stack_free(stack);
     }
     naive_free(&naive);
@@ -298,8 +304,10 @@ static void test_forgotten_units_leave_the_others_in_order(void **unused)
             naive_touch(&naive, unit, 0);
         if (i == COUNT / 2)
             memset(naive.of_distance, 0, COUNT * sizeof *naive.of_distance);
+        if (i == COUNT / 2)
+            memset(naive.cold, 0, sizeof naive.cold);
     }
-    compare_class(lru_stack_histogram(stack, 0), &naive, 0);
+    assert_true(compare_class(lru_stack_histogram(stack, 0), &naive, 0) > 0);
     assert_int_equal(lru_stack_units(stack), naive.depth);
     naive_free(&naive);
     lru_stack_free(stack);

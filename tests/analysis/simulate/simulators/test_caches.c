@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* test_simulate_caches.c: every number of sets, associativity and count against a cache that is
- * simulated by itself in the plainest way: a row of blocks with the time of their last use. */
+/* test_caches.c: every number of sets, associativity and count of caches.c and shapes.c, against a
+ * cache that is simulated by itself in the plainest way: a row of blocks with the time of their
+ * last use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
