@@ -40,133 +40,306 @@ __attribute__((noinline)) static void put_in_jump(struct __jmp_buf_tag *jump, vo
     jump[0].__jmpbuf[1] = (long)(word << 17 | word >> 47);
 }
 
-static bool dies(const char *place)
+static void put_nowhere(char *block)
 {
-    return !strcmp(place, "nowhere") || !strcmp(place, "disguised") || !strcmp(place, "freed");
+    (void)block;
+    in_bss = NULL;
 }
 
-__attribute__((noinline)) static struct disguised put(const char *place)
+/* Of the freed blocks the thread then has a list. */
+static void put_in_freed(char *block)
+{
+    static void **freed[BLOCKS];
+    static int count;
+    freed[count] = malloc(48);
+    freed[count][1] = block;
+    if (++count == BLOCKS)
+        for (int i = 0; i < BLOCKS; i++)
+            free(freed[i]);
+}
+
+static void put_in_data(char *block)
+{
+    in_data = block;
+}
+
+static void put_in_bss(char *block)
+{
+    in_bss = block;
+}
+
+static void put_interior(char *block)
+{
+    in_bss = block + TRAP_BYTES / 2;
+}
+
+static void put_last_byte(char *block)
+{
+    in_bss = block + TRAP_BYTES - 1;
+}
+
+/* Another block begins there. */
+static void put_behind(char *block)
+{
+    in_bss = block + malloc_usable_size(block);
+    in_data = malloc(TRAP_BYTES);
+}
+
+static void put_in_thread_local(char *block)
+{
+    in_thread_local = block;
+}
+
+static void put_in_specific(char *block)
+{
+    require(pthread_key_create(&key, NULL) == 0 && pthread_setspecific(key, block) == 0);
+}
+
+static void put_in_heap(char *block)
+{
+    in_heap = malloc(24);
+    in_heap[2] = block;
+}
+
+/* Where another block may begin. */
+static void put_behind_in_heap(char *block)
+{
+    put_in_heap(block + TRAP_BYTES);
+    in_data = malloc(TRAP_BYTES);
+}
+
+/* Where a packed structure has it. */
+static void put_packed(char *block)
+{
+    in_heap = malloc(24);
+    memcpy((char *)in_heap + 4, &block, sizeof block);
+}
+
+/* Across what is scanned at a time. */
+static void put_packed_in_large(char *block)
+{
+    in_heap = malloc(9000000);
+    memcpy((char *)in_heap + 1000 * PAGE - 4, &block, sizeof block);
+}
+
+static void put_in_large(char *block)
+{
+    in_heap = malloc(9000000);
+    in_heap[1000000] = block;
+}
+
+static void put_in_aligned(char *block)
+{
+    in_heap = aligned_alloc(4096, 8192);
+    in_heap[1000] = block;
+}
+
+/* In a block whose third page loses its rights. */
+static void put_guarded(char *block, size_t bytes, size_t at)
+{
+    in_heap = memset(aligned_alloc(PAGE, bytes), 1, bytes);
+    in_heap[at / 8] = block;
+    require(mprotect((char *)in_heap + 2 * PAGE, PAGE, PROT_NONE) == 0);
+}
+
+enum { FEW_PAGES = 16 * PAGE, LARGE_BYTES = 1 << 20, IN_GUARD = 2 * PAGE + 40, BEHIND = 3 * PAGE };
+
+static void put_behind_guard(char *block)
+{
+    put_guarded(block, FEW_PAGES, BEHIND);
+}
+
+static void put_in_guard(char *block)
+{
+    put_guarded(block, FEW_PAGES, IN_GUARD);
+}
+
+static void put_behind_guard_in_large(char *block)
+{
+    put_guarded(block, LARGE_BYTES, BEHIND);
+}
+
+static void put_in_guard_in_large(char *block)
+{
+    put_guarded(block, LARGE_BYTES, IN_GUARD);
+}
+
+static void put_in_own_jump(char *block)
+{
+    put_in_jump(in_jump, block);
+}
+
+/* In either half of a vector. */
+static void put_in_jump_in_heap(char *block)
+{
+    in_heap = malloc(sizeof(jmp_buf) + 8);
+    put_in_jump((void *)in_heap, block);
+}
+
+static void put_in_jump_in_heap_8(char *block)
+{
+    in_heap = malloc(sizeof(jmp_buf) + 8);
+    put_in_jump((void *)(in_heap + 1), block);
+}
+
+static void put_in_break(char *block)
+{
+    in_mapping = sbrk(PAGE);
+    in_mapping[5] = block;
+}
+
+static void put_in_mapping(char *block)
+{
+    in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    in_mapping[600] = block;
+}
+
+static void put_packed_in_mapping(char *block)
+{
+    in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    memcpy((char *)in_mapping + PAGE - 4, &block, sizeof block);
+}
+
+static void put_in_read_only(char *block)
+{
+    put_in_mapping(block);
+    require(mprotect((void *)in_mapping, 4 * PAGE, PROT_READ) == 0);
+}
+
+static void put_in_no_access(char *block)
+{
+    put_in_mapping(block);
+    require(mprotect((void *)in_mapping, 4 * PAGE, PROT_NONE) == 0);
+}
+
+/* mov $block, %rax at an odd address. */
+static void put_in_code(char *block)
+{
+    char *code = map(PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    memcpy(code + 101, "\x48\xb8", 2);
+    memcpy(code + 103, &block, sizeof block);
+    in_mapping = (void *)code;
+}
+
+static void put_in_shared(char *block)
+{
+    in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    in_mapping[600] = block;
+}
+
+/* Across two pages. */
+static void put_packed_in_shared(char *block)
+{
+    in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    memcpy((char *)in_mapping + PAGE - 4, &block, sizeof block);
+}
+
+/* As a compiler leaves its code. */
+static void put_in_shared_read_only(char *block)
+{
+    put_in_shared(block);
+    require(mprotect((void *)in_mapping, 4 * PAGE, PROT_READ) == 0);
+}
+
+static int file_of_pages(void)
+{
+    int file = memfd_create("trap", 0);
+    require(file >= 0 && ftruncate(file, 4 * PAGE) == 0);
+    return file;
+}
+
+/* Of which the writable mapping is gone. */
+static void put_in_shared_code(char *block)
+{
+    int file = file_of_pages();
+    char *code = map(PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    memcpy(code + 103, &block, sizeof block);
+    in_mapping = map(PROT_READ | PROT_EXEC, MAP_SHARED, file);
+    require(munmap(code, 4 * PAGE) == 0 && close(file) == 0);
+}
+
+/* A private mapping of a file that is cut short behind it. */
+static void put_in_file(char *block)
+{
+    int file = file_of_pages();
+    in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE, file);
+    in_mapping[5] = block;
+    in_mapping[3 * PAGE / 8] = block;
+    require(ftruncate(file, PAGE) == 0);
+}
+
+struct place {
+    const char *name;
+    void (*put)(char *block);
+    bool dies;
+};
+
+static const struct place places[] = {
+    {"nowhere", put_nowhere, true},
+    {"disguised", put_nowhere, true},
+    {"freed", put_in_freed, true},
+    {"data", put_in_data, false},
+    {"bss", put_in_bss, false},
+    {"interior", put_interior, false},
+    {"last-byte", put_last_byte, false},
+    {"behind", put_behind, false},
+    {"thread-local", put_in_thread_local, false},
+    {"specific", put_in_specific, false},
+    {"heap", put_in_heap, false},
+    {"behind-in-heap", put_behind_in_heap, false},
+    {"packed", put_packed, false},
+    {"packed-large", put_packed_in_large, false},
+    {"packed-mapping", put_packed_in_mapping, false},
+    {"large", put_in_large, false},
+    {"aligned", put_in_aligned, false},
+    {"guarded-block", put_behind_guard, false},
+    {"guarded-inside", put_in_guard, false},
+    {"guarded-large", put_behind_guard_in_large, false},
+    {"guarded-large-inside", put_in_guard_in_large, false},
+    {"jump", put_in_own_jump, false},
+    {"jump-in-heap", put_in_jump_in_heap, false},
+    {"jump-in-heap-8", put_in_jump_in_heap_8, false},
+    {"break", put_in_break, false},
+    {"mapping", put_in_mapping, false},
+    {"read-only", put_in_read_only, false},
+    {"no-access", put_in_no_access, false},
+    {"code", put_in_code, false},
+    {"shared", put_in_shared, false},
+    {"packed-shared", put_packed_in_shared, false},
+    {"shared-read-only", put_in_shared_read_only, false},
+    {"shared-code", put_in_shared_code, false},
+    {"file", put_in_file, false},
+};
+
+static const struct place *place_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (!strcmp(name, places[i].name))
+            return &places[i];
+    require(!"a known place");
+    return NULL;
+}
+
+__attribute__((noinline)) static struct disguised put(const struct place *place)
 {
     char *block = signed_block();
-    if (!strcmp(place, "nowhere") || !strcmp(place, "disguised")) {
-        in_bss = NULL;
-    } else if (!strcmp(place, "freed")) {
-        static void **freed[BLOCKS];
-        static int count;
-        freed[count] = malloc(48);
-        freed[count][1] = block;
-        if (++count == BLOCKS) /* of which the thread then has a list */
-            for (int i = 0; i < BLOCKS; i++)
-                free(freed[i]);
-    } else if (!strcmp(place, "data")) {
-        in_data = block;
-    } else if (!strcmp(place, "bss")) {
-        in_bss = block;
-    } else if (!strcmp(place, "interior")) {
-        in_bss = block + TRAP_BYTES / 2;
-    } else if (!strcmp(place, "last-byte")) {
-        in_bss = block + TRAP_BYTES - 1;
-    } else if (!strcmp(place, "behind")) {
-        in_bss = block + malloc_usable_size(block);
-        in_data = malloc(TRAP_BYTES); /* which begins there */
-    } else if (!strcmp(place, "thread-local")) {
-        in_thread_local = block;
-    } else if (!strcmp(place, "specific")) {
-        require(pthread_key_create(&key, NULL) == 0 && pthread_setspecific(key, block) == 0);
-    } else if (!strcmp(place, "heap")) {
-        in_heap = malloc(24);
-        in_heap[2] = block;
-    } else if (!strcmp(place, "behind-in-heap")) { /* where another block may begin */
-        in_heap = malloc(24);
-        in_heap[2] = block + TRAP_BYTES;
-        in_data = malloc(TRAP_BYTES);
-    } else if (!strcmp(place, "packed")) { /* where a packed structure has it */
-        in_heap = malloc(24);
-        memcpy((char *)in_heap + 4, &block, sizeof block);
-    } else if (!strcmp(place, "packed-large")) { /* across what is scanned at a time */
-        in_heap = malloc(9000000);
-        memcpy((char *)in_heap + 1000 * PAGE - 4, &block, sizeof block);
-    } else if (!strcmp(place, "packed-mapping")) {
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        memcpy((char *)in_mapping + PAGE - 4, &block, sizeof block);
-    } else if (!strcmp(place, "large")) {
-        in_heap = malloc(9000000);
-        in_heap[1000000] = block;
-    } else if (!strcmp(place, "aligned")) {
-        in_heap = aligned_alloc(4096, 8192);
-        in_heap[1000] = block;
-    } else if (!strncmp(place, "guarded-", 8)) { /* behind a page without rights, or in it */
-        size_t bytes = strstr(place, "large") ? 1 << 20 : 16 * PAGE;
-        in_heap = memset(aligned_alloc(PAGE, bytes), 1, bytes);
-        in_heap[strstr(place, "inside") ? 2 * PAGE / 8 + 5 : 3 * PAGE / 8] = block;
-        require(mprotect((char *)in_heap + 2 * PAGE, PAGE, PROT_NONE) == 0);
-    } else if (!strcmp(place, "jump")) {
-        put_in_jump(in_jump, block);
-    } else if (!strncmp(place, "jump-in-heap", 12)) { /* in either half of a vector */
-        in_heap = malloc(sizeof(jmp_buf) + 8);
-        put_in_jump((void *)(in_heap + (place[12] != '\0')), block);
-    } else if (!strcmp(place, "break")) {
-        in_mapping = sbrk(PAGE);
-        in_mapping[5] = block;
-    } else if (!strcmp(place, "mapping")) {
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        in_mapping[600] = block;
-    } else if (!strcmp(place, "read-only")) {
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        in_mapping[600] = block;
-        require(mprotect((void *)in_mapping, 4 * PAGE, PROT_READ) == 0);
-    } else if (!strcmp(place, "no-access")) {
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        in_mapping[600] = block;
-        require(mprotect((void *)in_mapping, 4 * PAGE, PROT_NONE) == 0);
-    } else if (!strcmp(place, "code")) { /* mov $block, %rax at an odd address */
-        char *code = map(PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        memcpy(code + 101, "\x48\xb8", 2);
-        memcpy(code + 103, &block, sizeof block);
-        in_mapping = (void *)code;
-    } else if (!strcmp(place, "shared")) {
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
-        in_mapping[600] = block;
-    } else if (!strcmp(place, "packed-shared")) { /* across two pages */
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
-        memcpy((char *)in_mapping + PAGE - 4, &block, sizeof block);
-    } else if (!strcmp(place, "shared-read-only")) { /* as a compiler leaves its code */
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
-        in_mapping[600] = block;
-        require(mprotect((void *)in_mapping, 4 * PAGE, PROT_READ) == 0);
-    } else if (!strcmp(place, "shared-code")) { /* of which the writable mapping is gone */
-        int file = memfd_create("trap", 0);
-        require(file >= 0 && ftruncate(file, 4 * PAGE) == 0);
-        char *code = map(PROT_READ | PROT_WRITE, MAP_SHARED, file);
-        memcpy(code + 103, &block, sizeof block);
-        in_mapping = map(PROT_READ | PROT_EXEC, MAP_SHARED, file);
-        require(munmap(code, 4 * PAGE) == 0 && close(file) == 0);
-    } else if (!strcmp(place,
-                       "file")) { /* a private mapping of a file that is cut short behind it */
-        int file = memfd_create("trap", 0);
-        require(file >= 0 && ftruncate(file, 4 * PAGE) == 0);
-        in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE, file);
-        in_mapping[5] = block;
-        in_mapping[3 * PAGE / 8] = block;
-        require(ftruncate(file, PAGE) == 0);
-    } else {
-        require(!"a known place");
-    }
+    place->put(block);
     return disguise(block);
 }
 
 int main(int count, char **arguments)
 {
     require(count == 2);
+    const struct place *place = place_of(arguments[1]);
     struct disguised blocks[BLOCKS];
     pass_first_blocks();
     malloc_trim(0); /* what is mapped by now is not all that there is */
-    int count_of_blocks = dies(arguments[1]) ? BLOCKS : 1, kept = 0;
+    int count_of_blocks = place->dies ? BLOCKS : 1, kept = 0;
     for (int i = 0; i < count_of_blocks; i++)
-        blocks[i] = put(arguments[1]);
+        blocks[i] = put(place);
     collect();
     for (int i = 0; i < count_of_blocks; i++)
         kept += is_kept(blocks[i]);
-    require(dies(arguments[1]) ? kept < BLOCKS / 5 : kept == 1);
+    require(place->dies ? kept < BLOCKS / 5 : kept == 1);
     return 0;
 }

@@ -611,69 +611,89 @@ static void *outlive_main(void *unused)
     return unused;
 }
 
+static void in_clone(void)
+{
+    start_clone(cloned);
+    wait_for(&ready);
+    collect();
+    require(is_kept(held));
+    stop = 1;
+}
+
+static void coroutine_in_block(void)
+{
+    enter_coroutine(STACK_BYTES);
+}
+
+static void main_ends(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, outlive_main, NULL) == 0);
+    pthread_exit(NULL);
+}
+
+/* Of a thread that does not end. */
+static void collect_beside(void *(*start)(void *))
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, start, NULL) == 0);
+    wait_for(&ready);
+    usleep(1000);
+    collect();
+    require(is_kept(held));
+    malloc_trim(0); /* which the thread must have come back for */
+}
+
+static void call_at_page_start(void)
+{
+    collect_beside(at_page_start);
+}
+
+static void interrupted_call_at_page_start(void)
+{
+    collect_beside(interrupted_at_page_start);
+}
+
+static const struct {
+    const char *name;
+    void *(*thread)(void *);
+    void (*run)(void);
+} ways[] = {
+    {"register", in_register, NULL},
+    {"vector", in_vector_register, NULL},
+    {"red-zone", in_red_zone, NULL},
+    {"red-zone-alone", in_red_zone_alone, NULL},
+    {"stack", on_stack, NULL},
+    {"blocks-all", blocking_signals, NULL},
+    {"blocks-filled", blocking_filled_set, NULL},
+    {"stopped-on-alternate", stopped_on_alternate_stack, NULL},
+    {"stopped-on-alternate-disarmed", stopped_on_disarmed_alternate_stack, NULL},
+    {"alternate", NULL, on_alternate_stack},
+    {"alternate-disarmed", NULL, on_disarmed_alternate_stack},
+    {"suspended", NULL, suspended_coroutine},
+    {"starting", NULL, starting_threads},
+    {"loaded-storage", NULL, loaded_storage},
+    {"other-namespace", NULL, other_namespace},
+    {"borrowed-memory", NULL, borrowed_memory},
+    {"coming-and-going", NULL, coming_and_going},
+    {"made-while-stopping", NULL, made_while_stopping},
+    {"stack-in-block", NULL, stack_in_block},
+    {"stopped-in-block", NULL, stopped_in_block},
+    {"behind-stack", NULL, behind_stack},
+    {"alternate-in-block", NULL, alternate_in_block},
+    {"others-alternate-in-block", NULL, others_alternate_in_block},
+    {"clone", NULL, in_clone},
+    {"coroutine", NULL, coroutine_in_block},
+    {"main-ends", NULL, main_ends},
+    {"at-page-start", NULL, call_at_page_start},
+    {"interrupted-at-page-start", NULL, interrupted_call_at_page_start},
+};
+
 int main(int count, char **arguments)
 {
     require(count == 2);
     program = arguments[0];
     pass_first_blocks();
-    static const struct {
-        const char *name;
-        void *(*thread)(void *);
-        void (*run)(void);
-    } ways[] = {
-        {"register", in_register, NULL},
-        {"vector", in_vector_register, NULL},
-        {"red-zone", in_red_zone, NULL},
-        {"red-zone-alone", in_red_zone_alone, NULL},
-        {"stack", on_stack, NULL},
-        {"blocks-all", blocking_signals, NULL},
-        {"blocks-filled", blocking_filled_set, NULL},
-        {"stopped-on-alternate", stopped_on_alternate_stack, NULL},
-        {"stopped-on-alternate-disarmed", stopped_on_disarmed_alternate_stack, NULL},
-        {"alternate", NULL, on_alternate_stack},
-        {"alternate-disarmed", NULL, on_disarmed_alternate_stack},
-        {"suspended", NULL, suspended_coroutine},
-        {"starting", NULL, starting_threads},
-        {"loaded-storage", NULL, loaded_storage},
-        {"other-namespace", NULL, other_namespace},
-        {"borrowed-memory", NULL, borrowed_memory},
-        {"coming-and-going", NULL, coming_and_going},
-        {"made-while-stopping", NULL, made_while_stopping},
-        {"stack-in-block", NULL, stack_in_block},
-        {"stopped-in-block", NULL, stopped_in_block},
-        {"behind-stack", NULL, behind_stack},
-        {"alternate-in-block", NULL, alternate_in_block},
-        {"others-alternate-in-block", NULL, others_alternate_in_block},
-    };
-    if (!strcmp(arguments[1], "clone")) {
-        start_clone(cloned);
-        wait_for(&ready);
-        collect();
-        require(is_kept(held));
-        stop = 1;
-        return 0;
-    }
-    if (strstr(arguments[1], "at-page-start")) {
-        pthread_t thread;
-        require(pthread_create(&thread, NULL,
-                               arguments[1][0] == 'a' ? at_page_start : interrupted_at_page_start,
-                               NULL) == 0);
-        wait_for(&ready);
-        usleep(1000);
-        collect();
-        require(is_kept(held));
-        malloc_trim(0); /* which the thread must have come back for */
-        return 0;
-    }
-    if (!strcmp(arguments[1], "coroutine")) {
-        enter_coroutine(STACK_BYTES);
-        return 0;
-    }
-    if (!strcmp(arguments[1], "main-ends")) {
-        pthread_t thread;
-        require(pthread_create(&thread, NULL, outlive_main, NULL) == 0);
-        pthread_exit(NULL);
-    }
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (!strcmp(arguments[1], ways[i].name)) {
             if (ways[i].thread)
