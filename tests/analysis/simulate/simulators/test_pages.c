@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_pages.c: the LRU distances of lru_stack.c and pages.c, against a stack that is a plain array,
- * searched from its top and shifted at each touch. */
+/* test_pages.c: the LRU distances of lru_stack.c and pages.c, against a stack that is a plain
+ * array, searched from its top and shifted at each touch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
