@@ -434,7 +434,7 @@ def need_hostnames() -> None:
 
 @needs_dask
 class TestTls:
-    """As docs/design-cluster.md shows it: one authority, a certificate for everybody."""
+    """As docs/cluster.md shows it: one authority, a certificate for everybody."""
 
     def test_who_has_a_certificate_measures(
         self,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Programs of a suite, or parts of a trace, on Dask's workers (docs/design-cluster.md)."""
+"""Programs of a suite, or parts of a trace, on Dask's workers (docs/cluster.md)."""
