@@ -14,6 +14,9 @@
  * by 64 KiB for each 512 MiB of window that a slab lies in. Where the kernel refuses, blocks that
  * lie behind what the table covers are freed by the slow path.
  *
+ * A live bit tells less than whether the program has the block: a suspect's is clear (slab.h), and
+ * that of a free block may be set ([late live bit]).
+ *
  * Invariants (heap.h): [owning thread writes], [late live bit], [NULL is always allowed].
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_FAST_TABLE_H
