@@ -5,6 +5,7 @@ what is still reachable is none."""
 import gzip
 import json
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -16,12 +17,14 @@ from under import (
     HANG,
     LIBRARY,
     OWN_MALLOC,
+    SOURCE,
     await_looks,
     await_that,
     plain_environment,
     static_that_lingers,
 )
 
+from allotrope.features.leaks import scan
 from allotrope.features.leaks.ask import PUBLISHED, REPORT, need_reporter
 
 # A frame of a function that has ended may hold a stale pointer: it is written over.
@@ -906,3 +909,16 @@ def test_who_wrote_no_report_is_named(real: Command, tmp_path: Path) -> None:
     assert [(row["command"], row["allocator"]) for row in document["not_seen"]] == [
         ("static", "static")
     ]
+
+
+def test_what_has_roots_is_known_by_the_collectors_names_and_numbers() -> None:
+    """Two of the collector's names the command need not know: of a file, which pagemap tells, and
+    of secret memory, which nobody else can read."""
+    roots = (SOURCE / "gc" / "world" / "roots.c").read_text()
+    names = set(re.findall(r'mapping_name_begins\(mapping, "(.+?)"\)', roots))
+    known = Path(scan.__file__).read_text()
+    assert len(names) >= 9
+    assert {name for name in names if f'"{name}"' not in known} == {"/", "/secretmem"}
+    assert '" (deleted)"' in roots and '" (deleted)"' in known
+    assert f"RED_ZONE = {scan.RED_ZONE}," in roots
+    assert f"PACKED_BYTES = {scan.PACKED}," in (SOURCE / "gc/mark/candidates.h").read_text()
