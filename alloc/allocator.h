@@ -242,9 +242,13 @@ struct allocator {
     /* The program promises that a block, which it has just been handed out, never holds a pointer.
      * realloc may end that. */
     void (*holds_no_pointers)(void *block);
-    /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
-     * call before and one after a wait tell whether to restart it. */
+    /* Changes whenever the allocator has ended a wait of the calling thread in EINTR, or a transfer
+     * early: it is odd then. When a handler of the program's has run since, it is even. A call
+     * before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);
+    /* Where the program's signal handlers are to return to: code that the kernel takes for libc's
+     * own restorer. NULL: libc's own. */
+    void (*handler_restorer)(void);
 };
 
 /* Set by the shim before init. An allocator calls it in each thread but the first that comes to

@@ -41,6 +41,7 @@
 #include "vm/owner.h"
 #include "gc/classic/heap.h"
 #include "gc/world/collection.h"
+#include "gc/world/handled.h"
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "vm/private_memory.h"
@@ -647,5 +648,6 @@ const struct allocator gc_classic = {
     .code_is_written = roots_code_is_written,
     .before_exec = before_exec,
     .after_exec = after_exec,
-    .ended_waits = stop_ended_waits,
+    .ended_waits = last_ended_wait,
+    .handler_restorer = restore_from_program,
 };

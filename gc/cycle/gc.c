@@ -61,6 +61,7 @@
 #include "gc/cycle/watch.h"
 #include "gc/mark/mark.h"
 #include "gc/world/excepted.h"
+#include "gc/world/handled.h"
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "vm/freeze.h"
@@ -708,7 +709,8 @@ const struct allocator gc_default = {
     .begin_leaks = collect_begin_leaks,
     .leaks_begun = collect_leaks_begun,
     .own_state = blocks_state,
-    .ended_waits = stop_ended_waits,
+    .ended_waits = last_ended_wait,
+    .handler_restorer = restore_from_program,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,
     .usable_size = gc_usable_size,

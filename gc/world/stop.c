@@ -29,8 +29,7 @@
  *   acks_needed   Writer: the stopper. The thread that reaches it wakes the stopper.
  *   the rest of `stop`, and of a record
  *                 Writer: the stopper, which holds the collector's lock.
- *   was_in_call, ended_waits
- *                 Writer: the stopped thread. Guesses and counts, in no order with anything.
+ *   was_in_call   Writer: the stopped thread. A guess, in no order with anything.
  *   on_request    Writer: stop_listen, always the same value.
  * Invariants
  * [late-ack]      A thread that answers too late finds GONE or another epoch in its state, or the
@@ -64,12 +63,13 @@
  *       or a point in time as its limit
  *     ended so, and the kernel has written the  the same; the time of the stop is taken off what
  *       time that is left for the program       is left, and a sleep with nothing left ends
- *     ended so; it has another limit, or which  the thread counts it (ended_waits); the wrapper of
+ *     ended so; it has another limit, or which  the thread notes it (handled.c); the wrapper of
  *       call it is is not plain to see          libc's function calls again with what is left
  *                                               (shim/system_calls/waits.c)
  *     sent or received a part                   the same; the wrapper goes on with the rest
  *     any but the first, and a signal of the    it ends, as if the signal had come without a stop
- *       program's came during the stop
+ *       program's came during the stop, or its
+ *       handler returned right before
  *     had not begun again yet: the thread was   it begins again; with a signal of the program's it
  *       set back by an earlier stop             ends with EINTR
  *
@@ -77,7 +77,7 @@
  * or with a part where a wrapper is named above.
  *
  * The look for the program's signal comes a few instructions before the return. A signal in between
- * does not end the wait: its handler runs, and the wait goes on.
+ * finds the thread set back: when its handler returns, the wait has ended with EINTR (handled.c).
  *
  * The time of the stop is subtracted. Otherwise a short sleep would never end while collections
  * follow each other closely.
@@ -99,6 +99,7 @@
 
 #include "vm/private_memory.h"
 #include "vm/kernel/process.h"
+#include "gc/world/handled.h"
 #include "gc/world/recorder.h"
 #include "vm/clock.h"
 #include "vm/kernel_action.h"
@@ -166,20 +167,10 @@ enum { RING_LIMIT_BELOW = 1 << 3, RING_LIMIT_REGISTERED = 1 << 6 };
  * handler. */
 static struct kernel_action glibc_action;
 
-/* By thread, without thread-local storage, of which there is little. Two threads whose control
- * blocks lie a multiple of HASHED pages apart share one: a signal of the program's that ends a wait
- * of the one may then be taken for a stop. */
-enum { HASHED = 1024 };
-static _Atomic uint32_t ended_waits[HASHED];
-
 /* By the kernel's number of the thread: whether it was in a system call when it was last stopped.
  * No more than a guess. */
+enum { HASHED = 1024 };
 static _Atomic bool was_in_call[HASHED];
-
-static _Atomic uint32_t *own_ended_waits(void)
-{
-    return &ended_waits[current_thread() / PAGE_BYTES % HASHED];
-}
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *timeout)
 {
@@ -336,7 +327,7 @@ static bool program_has_signal(const ucontext_t *context)
  * the wrapper that made the call knows whether it has. */
 static bool may_be_cut_short(const greg_t *registers)
 {
-    if (registers[REG_RAX] <= 0)
+    if (registers[REG_RAX] <= 0 || was_handled(registers))
         return false;
     switch (interrupted_call(registers)) {
     case SYS_write:
@@ -350,6 +341,13 @@ static bool may_be_cut_short(const greg_t *registers)
     default:
         return false;
     }
+}
+
+/* Whether the thread has just ended a call in EINTR, and no handler of the program's has run since:
+ * then it is the stop that has ended the call. */
+static bool is_interrupted(const greg_t *registers)
+{
+    return registers[REG_RAX] == -EINTR && !was_handled(registers);
 }
 
 /* The time that a wait still takes if it is restarted. The kernel wrote it when the signal came, or
@@ -370,7 +368,7 @@ static bool runs_while_stopped(clockid_t clock)
  * for, which may lie in memory that must not be written. */
 static struct time_left time_left(const greg_t *registers)
 {
-    bool interrupted = registers[REG_RAX] == -EINTR;
+    bool interrupted = is_interrupted(registers);
     if (!interrupted && !is_at_system_call(registers))
         return (struct time_left){0};
     greg_t asked, left;
@@ -445,7 +443,7 @@ static void restart_interrupted_call(ucontext_t *context)
     bool about_to_wait =
         is_at_system_call(registers) && is_restartable(registers[REG_RAX], registers);
     bool cut_short = !about_to_wait && may_be_cut_short(registers);
-    if (!about_to_wait && !cut_short && registers[REG_RAX] != -EINTR)
+    if (!about_to_wait && !cut_short && !is_interrupted(registers))
         return;
     if (program_has_signal(context)) {
         if (about_to_wait) {
@@ -460,7 +458,7 @@ static void restart_interrupted_call(ucontext_t *context)
         return;
     long call = cut_short ? -1 : interrupted_call(registers);
     if (call < 0 || !is_restartable(call, registers)) {
-        atomic_fetch_add_explicit(own_ended_waits(), 1, memory_order_relaxed);
+        note_ended_wait();
         return;
     }
     /* A relative sleep goes on with the time that the kernel wrote to where it was to. */
@@ -470,6 +468,7 @@ static void restart_interrupted_call(ucontext_t *context)
         registers[REG_RDX] = registers[REG_R10];
     registers[REG_RAX] = call;
     registers[REG_RIP] -= 2;
+    mark_set_back(registers);
 }
 
 static bool is_in_call(const ucontext_t *context)
@@ -804,11 +803,6 @@ enum stop_failure stop_world(void)
         return STOP_DONE;
     resume_world();
     return stop.failure;
-}
-
-uint32_t stop_ended_waits(void)
-{
-    return atomic_load_explicit(own_ended_waits(), memory_order_relaxed);
 }
 
 /* The states first: whoever sees the new epoch may leave its frame. [frame-stays] */

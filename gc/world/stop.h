@@ -55,9 +55,6 @@ void resume_world(void);
  * handler could not be installed. */
 bool stop_listen(void (*asked)(uintptr_t rip));
 
-/* How many waits of the calling thread have ended in EINTR, or early, because it was stopped. */
-uint32_t stop_ended_waits(void);
-
 /* The GS base of the calling thread. 0 where it cannot be read cheaply (before Linux 5.9, under
  * Valgrind). */
 uintptr_t stop_own_gs_base(void);

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * signals.c: the program's handler of SIGSEGV, for an allocator that has one of its own in front of
- * it (struct allocator, fault_action). All else goes to libc.
+ * signals.c: the program's signal handlers, for an allocator that has a handler of SIGSEGV of its
+ * own in front of the program's (struct allocator, fault_action), or wants to know when handlers
+ * return (handler_restorer). All else goes to libc.
+ *
+ * The restorer is set in the same call of the kernel as the handler. libc sets its own, and setting
+ * another afterwards could undo what another thread, or a handler, has set meanwhile. So libc is
+ * not called then, unless it does more than that call, or a library between has the function.
  *
  * What calls the kernel itself, as Go does, takes the allocator's handler away: it behaves as
  * without one. A static program has libc's own functions, with the same effect.
  */
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "shim/symbols/interpose.h"
@@ -16,17 +23,41 @@
 
 #ifdef PIC
 
-static const struct allocator *allocator_of_faults(int number)
+EXPORT int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
+
+/* libc's has another name, too. */
+static bool sigaction_is_libcs(void)
 {
-    const struct allocator *allocator = number == SIGSEGV ? route_resolve()->allocator : NULL;
-    return allocator && allocator->fault_action ? allocator : NULL;
+    NEXT_FUNCTION(by_name, "sigaction");
+    NEXT_FUNCTION(by_other_name, "__sigaction");
+    void *found = next_of(&by_name);
+    return found && found == next_of(&by_other_name);
 }
 
-static struct kernel_action to_kernel(const struct sigaction *action)
+/* libc keeps two signals to itself. Newer ones hold a lock while SIGABRT is set. */
+static bool is_plain(int number)
 {
+    enum { CANCEL = 32, SETXID = 33 };
+    return number != SIGABRT && number != CANCEL && number != SETXID;
+}
+
+/* Who has a say in what the program does with the signal. NULL: libc alone. */
+static const struct allocator *allocator_of(int number)
+{
+    const struct allocator *allocator = route_resolve()->allocator;
+    if (allocator->fault_action && number == SIGSEGV)
+        return allocator;
+    return allocator->handler_restorer && is_plain(number) && sigaction_is_libcs() ? allocator
+                                                                                   : NULL;
+}
+
+static struct kernel_action to_kernel(const struct allocator *allocator,
+                                      const struct sigaction *action)
+{
+    void (*restorer)(void) = allocator->handler_restorer;
     struct kernel_action found = {.handler = action->sa_sigaction,
                                   .flags = (unsigned)action->sa_flags | KERNEL_RESTORER,
-                                  .restorer = restore_from_signal};
+                                  .restorer = restorer ? restorer : restore_from_signal};
     memcpy(&found.mask, &action->sa_mask, sizeof found.mask);
     return found;
 }
@@ -40,13 +71,16 @@ static void to_program(const struct kernel_action *found, struct sigaction *acti
     memcpy(&action->sa_mask, &found->mask, sizeof found->mask);
 }
 
-static int set_action(const struct allocator *allocator, const struct sigaction *action,
+static int set_action(const struct allocator *allocator, int number, const struct sigaction *action,
                       struct sigaction *old)
 {
     struct kernel_action wanted, before;
     if (action)
-        wanted = to_kernel(action);
-    long result = allocator->fault_action(action ? &wanted : NULL, &before);
+        wanted = to_kernel(allocator, action);
+    const struct kernel_action *given = action ? &wanted : NULL;
+    long result = allocator->fault_action && number == SIGSEGV
+                      ? allocator->fault_action(given, &before)
+                      : kernel_set_action(number, given, &before);
     if (old && !syscall_failed(result))
         to_program(&before, old);
     return (int)libc_result(result);
@@ -54,18 +88,54 @@ static int set_action(const struct allocator *allocator, const struct sigaction 
 
 EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
-    const struct allocator *allocator = allocator_of_faults(number);
+    const struct allocator *allocator = allocator_of(number);
     FIND_NEXT(sigaction);
-    return allocator ? set_action(allocator, action, old) : next(number, action, old);
+    return allocator ? set_action(allocator, number, action, old) : next(number, action, old);
+}
+
+EXPORT int __sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+    return sigaction(number, action, old);
+}
+
+/* Signals whose handlers, when set by signal(), end a call that they interrupt: siginterrupt has
+ * said so. libc keeps its own such set for the signals that it is left. */
+static _Atomic uint64_t interrupting;
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
+
+static uint64_t bit_of(int number)
+{
+    return UINT64_C(1) << (number - 1);
+}
+
+EXPORT int siginterrupt(int number, int interrupts)
+{
+    const struct allocator *allocator = allocator_of(number);
+    struct sigaction action;
+    FIND_NEXT(siginterrupt);
+    if (!allocator)
+        return next(number, interrupts);
+    if (set_action(allocator, number, NULL, &action) != 0)
+        return -1;
+    if (interrupts)
+        atomic_fetch_or(&interrupting, bit_of(number));
+    else
+        atomic_fetch_and(&interrupting, ~bit_of(number));
+    action.sa_flags = (action.sa_flags & ~SA_RESTART) | (interrupts ? 0 : SA_RESTART);
+    return set_action(allocator, number, &action, NULL);
 }
 
 /* signal() and its kin, by the flags that each stands for. */
-static sighandler_t set_handler(const struct allocator *allocator, sighandler_t handler, int flags)
+static sighandler_t set_handler(const struct allocator *allocator, int number, sighandler_t handler,
+                                int flags)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
-    if (!(flags & SA_NODEFER))
-        sigaddset(&action.sa_mask, SIGSEGV);
-    return set_action(allocator, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+    if (!(flags & SA_NODEFER) && sigaddset(&action.sa_mask, number) != 0)
+        return SIG_ERR;
+    if (flags & SA_RESTART && atomic_load(&interrupting) & bit_of(number))
+        action.sa_flags &= ~SA_RESTART;
+    return set_action(allocator, number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
 /* In no header of ours, or only in one for old programs. */
@@ -73,12 +143,13 @@ EXPORT sighandler_t bsd_signal(int number, sighandler_t handler);
 EXPORT sighandler_t sysv_signal(int number, sighandler_t handler);
 EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler);
 
-#define SIGNAL_FUNCTION(name, flags)                                                       \
-    EXPORT sighandler_t name(int number, sighandler_t handler)                             \
-    {                                                                                      \
-        const struct allocator *allocator = allocator_of_faults(number);                   \
-        FIND_NEXT(name);                                                                   \
-        return allocator ? set_handler(allocator, handler, flags) : next(number, handler); \
+#define SIGNAL_FUNCTION(name, flags)                                                            \
+    EXPORT sighandler_t name(int number, sighandler_t handler)                                  \
+    {                                                                                           \
+        const struct allocator *allocator = allocator_of(number);                               \
+        FIND_NEXT(name);                                                                        \
+        return allocator && handler != SIG_ERR ? set_handler(allocator, number, handler, flags) \
+                                               : next(number, handler);                         \
     }
 
 SIGNAL_FUNCTION(signal, SA_RESTART)

@@ -52,6 +52,15 @@ struct timed_wait {
     int64_t begun_ns;
 };
 
+/* Whether a collection, and no handler of the program's after it, has ended a wait or transfer of
+ * this thread since *ended was read; reads it again. */
+static bool has_ended_one(uint32_t (*ended_waits)(void), uint32_t *ended)
+{
+    uint32_t before = *ended;
+    *ended = ended_waits();
+    return *ended != before && *ended % 2 != 0;
+}
+
 static struct timed_wait begin_wait(bool has_timeout)
 {
     struct timed_wait wait = {0};
@@ -69,9 +78,7 @@ static bool was_ended_by_collection(struct timed_wait *wait, long result)
 {
     if (result >= 0 || errno != EINTR || !wait->ended_waits)
         return false;
-    uint32_t before = wait->ended;
-    wait->ended = wait->ended_waits();
-    return wait->ended != before;
+    return has_ended_one(wait->ended_waits, &wait->ended);
 }
 
 static int remaining_ms(const struct timed_wait *wait, int64_t timeout_ns)
@@ -211,11 +218,7 @@ static struct transfer begin_transfer(size_t bytes)
 /* Whether a collection has ended a wait of this thread since the last question. */
 static bool was_interrupted(struct transfer *transfer)
 {
-    if (!transfer->ended_waits)
-        return false;
-    uint32_t before = transfer->ended;
-    transfer->ended = transfer->ended_waits();
-    return transfer->ended != before;
+    return transfer->ended_waits && has_ended_one(transfer->ended_waits, &transfer->ended);
 }
 
 static bool was_cut_short(struct transfer *transfer, ssize_t done, size_t bytes)

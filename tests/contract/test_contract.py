@@ -102,6 +102,7 @@ PLAIN = [
     "random_calls",
     "refused_sizes too-large",
     "resizing",
+    "signal_actions",
     "small_alignment",
     "too_large",
     "tuning answers",
@@ -656,7 +657,8 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"execvpe", "fexecve"}
     kernel_names |= {"unshare", "setns", "setuid", "seteuid", "setreuid", "setresuid"}
     kernel_names |= {"setgid", "setegid", "setregid", "setresgid", "setgroups"}
-    # An allocator may have a handler of faults in front of the program's.
+    # An allocator may have a handler of faults in front of the program's, or hear of returns.
+    kernel_names |= {"__sigaction", "siginterrupt"}
     kernel_names |= {"sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal"}
     kernel_names |= {"__sysv_signal"}
     kernel_names |= {"dlopen"}  # a library must not find another malloc than the program's

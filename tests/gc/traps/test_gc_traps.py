@@ -55,6 +55,10 @@ WORLD = (
     "hidden-from-user sandboxed-child freed-in-sandbox "
     "libraries mappings"
 )
+HANDLED = (
+    "pause sigsuspend poll poll-limit ppoll pselect epoll sleep receive-limit receive-all send "
+    "by-signal by-siginterrupt by-sysv-signal nested"
+)
 KERNEL = (
     "odd-size odd-offset sendto sendmsg sendmmsg writev split-writev name-of-socket pwrite "
     "pwrite64 pwritev pwritev64 pwritev2 pwritev64v2 unbuffered "
@@ -80,6 +84,7 @@ CASES = [
     (program, case)
     for program, cases in (
         ("execs", EXECS),
+        ("handled", HANDLED),
         ("kernel", KERNEL),
         ("pages", PAGES),
         ("places", PLACES),

@@ -382,9 +382,7 @@ static void signals_end_waits(void)
             }
     }
     require(pthread_join(thread, NULL) == 0 && pthread_join(collector, NULL) == 0);
-    /* One or two of a hundred come between a stop's last look and its return (docs/gc.md), more
-     * when processors are short; without the look nearly all are lost. */
-    require(lost <= SIGNALS / 2);
+    require(lost == 0);
 }
 
 /* A thread is stopped as it is about to call io_uring_enter with a bad pointer, which is the

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * handled.c: a signal of the program's ends a wait, and a stop comes before the program sees it.
+ *
+ * The program's handler holds the stop's signal back until it is pending. So the kernel delivers it
+ * in the moment when the handler has returned: then the wait's EINTR, or its part of a transfer,
+ * is all that there is to see. The wait must not go on. The argument names the wait, or what else
+ * happens.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/gc/traps/trap.h"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
+
+enum { SIGNAL = SIGUSR1, LONG_MS = 600000, MANY_BYTES = 1 << 20 };
+
+static int ends[2], inner[2];
+static _Atomic pid_t waiter;
+static _Atomic bool awaits_stop, is_handled, done;
+
+static bool is_waiting_in(long call)
+{
+    char path[64], text[8] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", waiter);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    bool is_there = file >= 0 && read(file, text, sizeof text - 1) > 0; /* else it has ended */
+    close(file);
+    return is_there && text[0] != 'r' && atol(text) == call;
+}
+
+/* Waits. Each returns whether it ended as it must. */
+
+static bool is_interrupted(long result)
+{
+    return result == -1 && errno == EINTR;
+}
+
+static sigset_t open_mask(void)
+{
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    sigdelset(&mask, SIGNAL);
+    return mask;
+}
+
+/* The wait itself lets the signal in. */
+static void block_signal(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGNAL);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static bool in_pause(void)
+{
+    return is_interrupted(pause());
+}
+
+static bool in_sigsuspend(void)
+{
+    block_signal();
+    sigset_t mask = open_mask();
+    return is_interrupted(sigsuspend(&mask));
+}
+
+static bool in_poll(void)
+{
+    struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    return is_interrupted(poll(&descriptor, 1, -1));
+}
+
+static bool in_poll_limit(void)
+{
+    struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    return is_interrupted(poll(&descriptor, 1, LONG_MS));
+}
+
+static bool in_ppoll(void)
+{
+    struct timespec limit = {.tv_sec = LONG_MS / 1000};
+    struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    block_signal();
+    sigset_t mask = open_mask();
+    return is_interrupted(ppoll(&descriptor, 1, &limit, &mask));
+}
+
+static bool in_pselect(void)
+{
+    block_signal();
+    sigset_t mask = open_mask();
+    return is_interrupted(pselect(0, NULL, NULL, NULL, NULL, &mask));
+}
+
+static bool in_epoll(void)
+{
+    struct epoll_event event;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    block_signal();
+    sigset_t mask = open_mask();
+    return is_interrupted(epoll_pwait(epoll, &event, 1, LONG_MS, &mask));
+}
+
+static bool in_sleep(void)
+{
+    struct timespec time = {.tv_sec = LONG_MS / 1000};
+    return is_interrupted(nanosleep(&time, &time));
+}
+
+static bool in_receive_limit(void)
+{
+    char byte;
+    struct timeval limit = {.tv_sec = LONG_MS / 1000};
+    require(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    return is_interrupted(recv(ends[0], &byte, 1, 0));
+}
+
+static bool in_receive_all(void)
+{
+    char bytes[100] = {0};
+    require(send(ends[1], bytes, 10, 0) == 10);
+    return recv(ends[0], bytes, sizeof bytes, MSG_WAITALL) == 10;
+}
+
+static bool in_send(void)
+{
+    static char bytes[MANY_BYTES];
+    ssize_t sent = send(ends[0], bytes, sizeof bytes, 0);
+    return sent > 0 && sent < MANY_BYTES;
+}
+
+static const struct wait {
+    const char *name;
+    long call; /* in which the thread is then */
+    bool (*ends)(void);
+} waits[] = {
+    {"pause", SYS_pause, in_pause},
+    {"sigsuspend", SYS_rt_sigsuspend, in_sigsuspend},
+    {"poll", SYS_poll, in_poll},
+    {"poll-limit", SYS_poll, in_poll_limit},
+    {"ppoll", SYS_ppoll, in_ppoll},
+    {"pselect", SYS_pselect6, in_pselect},
+    {"epoll", SYS_epoll_pwait, in_epoll},
+    {"sleep", SYS_clock_nanosleep, in_sleep},
+    {"receive-limit", SYS_recvfrom, in_receive_limit},
+    {"receive-all", SYS_recvfrom, in_receive_all},
+    {"send", SYS_sendto, in_send},
+};
+
+static void *wait_in(void *argument)
+{
+    const struct wait *wait = argument;
+    waiter = gettid();
+    require(wait->ends());
+    done = true;
+    return NULL;
+}
+
+static void interrupt_in(const struct wait *wait, pthread_t *thread)
+{
+    require(pthread_create(thread, NULL, wait_in, (void *)(uintptr_t)wait) == 0);
+    while (!waiter || !is_waiting_in(wait->call))
+        sched_yield();
+    require(pthread_kill(*thread, SIGNAL) == 0);
+}
+
+/* The handler has run: whoever waits in the call again has lost it. */
+static void require_end(const struct wait *wait, pthread_t thread)
+{
+    while (!done)
+        require(!is_handled || !(is_waiting_in(wait->call) || is_waiting_in(SYS_poll)));
+    require(pthread_join(thread, NULL) == 0);
+}
+
+/* Returns when the stop's signal is pending. */
+static void await_stop(int number)
+{
+    enum { STOP_SIGNAL = 33 };
+    uint64_t all = ~UINT64_C(0), pending = 0;
+    int error = errno;
+    (void)number;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
+    awaits_stop = true;
+    while (!(pending >> (STOP_SIGNAL - 1) & 1))
+        syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    is_handled = true;
+    errno = error;
+}
+
+static void stop_at_return(const struct wait *wait, void (*install)(void))
+{
+    pthread_t thread;
+    install();
+    interrupt_in(wait, &thread);
+    while (!awaits_stop)
+        sched_yield();
+    malloc_trim(0);
+    require_end(wait, thread);
+}
+
+static void by_sigaction(void)
+{
+    require(sigaction(SIGNAL, &(struct sigaction){.sa_handler = await_stop}, NULL) == 0);
+}
+
+static void by_signal(void)
+{
+    require(signal(SIGNAL, await_stop) == SIG_DFL);
+}
+
+static void by_siginterrupt(void)
+{
+    require(signal(SIGNAL, await_stop) == SIG_DFL && siginterrupt(SIGNAL, 1) == 0);
+}
+
+static void by_sysv_signal(void)
+{
+    require(sysv_signal(SIGNAL, await_stop) == SIG_DFL);
+}
+
+static const struct installer {
+    const char *name;
+    void (*install)(void);
+} installers[] = {
+    {"by-signal", by_signal},
+    {"by-siginterrupt", by_siginterrupt},
+    {"by-sysv-signal", by_sysv_signal},
+};
+
+/* The handler itself waits, and a stop ends that wait. */
+
+static void wait_within(int number)
+{
+    int error = errno;
+    struct pollfd descriptor = {.fd = inner[0], .events = POLLIN};
+    (void)number;
+    awaits_stop = true;
+    require(poll(&descriptor, 1, LONG_MS) == 1);
+    is_handled = true;
+    errno = error;
+}
+
+static void stop_within(void)
+{
+    pthread_t thread;
+    static const struct wait outer = {"nested", SYS_poll, in_poll_limit};
+    require(sigaction(SIGNAL, &(struct sigaction){.sa_handler = wait_within}, NULL) == 0);
+    interrupt_in(&outer, &thread);
+    while (!awaits_stop || !is_waiting_in(SYS_poll))
+        sched_yield();
+    malloc_trim(0);
+    require(write(inner[1], "x", 1) == 1);
+    require_end(&outer, thread);
+}
+
+int main(int count, char **arguments)
+{
+    require(count == 2);
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && pipe(inner) == 0);
+    if (!strcmp(arguments[1], "nested")) {
+        stop_within();
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (!strcmp(waits[i].name, arguments[1])) {
+            stop_at_return(&waits[i], by_sigaction);
+            return 0;
+        }
+    for (size_t i = 0; i < sizeof installers / sizeof *installers; i++)
+        if (!strcmp(installers[i].name, arguments[1])) {
+            stop_at_return(&waits[0], installers[i].install);
+            return 0;
+        }
+    return 1;
+}
