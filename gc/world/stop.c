@@ -335,8 +335,11 @@ static bool may_be_cut_short(const greg_t *registers)
     case SYS_recvfrom:
         return registers[REG_RAX] < registers[REG_RDX];
     case SYS_writev:
+    case SYS_pwritev2:
     case SYS_sendmsg:
     case SYS_recvmsg:
+    case SYS_sendmmsg:
+    case SYS_recvmmsg:
         return true;
     default:
         return false;

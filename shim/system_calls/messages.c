@@ -4,7 +4,7 @@
  * for a while nowhere else.
  *
  * Each function pins the blocks that short messages point to (kernel.h), and then is libc's.
- * `write` and its kin for sockets are in waits.c, which also completes them.
+ * `write` and its kin for sockets are in transfers.c, which also completes them.
  *
  * A driver may hand a structure back to the program that came with a request, as those for graphics
  * and USB do: so what is given to ioctl is looked at too. One request of
@@ -56,21 +56,6 @@ EXPORT ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off
 EXPORT ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off64_t at)
 {
     return pwritev(descriptor, parts, count, at);
-}
-
-EXPORT ssize_t pwritev2(int descriptor, const struct iovec *parts, int count, off_t at, int flags)
-{
-    FIND_NEXT(pwritev2);
-    pin_parts(parts, (size_t)count);
-    return next ? next(descriptor, parts, count, at, flags)
-                : libc_result(
-                      CANCELLABLE(SYSCALL_6(SYS_pwritev2, descriptor, parts, count, at, 0, flags)));
-}
-
-EXPORT ssize_t pwritev64v2(int descriptor, const struct iovec *parts, int count, off64_t at,
-                           int flags)
-{
-    return pwritev2(descriptor, parts, count, at, flags);
 }
 
 EXPORT int eventfd_write(int descriptor, eventfd_t value)

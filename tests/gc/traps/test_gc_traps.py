@@ -43,7 +43,12 @@ WAITS = (
     "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
     "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit recvmmsg-limit "
     "sendmmsg-limit epoll-span semtimedop sigtimedwait signals "
-    "peek peek-message short-sleeps bad-ring-argument"
+    "peek peek-message short-sleeps bad-ring-argument "
+    "long-write-at-position"
+)
+RESTS = (
+    "descriptors reset reset-message broken-send broken-write limit mark received-messages "
+    "sent-messages sent-long-messages"
 )
 WORLD = (
     "epoll signal-values signal-by-descriptor "
@@ -88,6 +93,7 @@ CASES = [
         ("kernel", KERNEL),
         ("pages", PAGES),
         ("places", PLACES),
+        ("rests", RESTS),
         ("threads", THREADS),
         ("waits", WAITS),
         ("world", WORLD),

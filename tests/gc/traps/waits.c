@@ -466,10 +466,12 @@ static void *write_many(void *unused)
     struct msghdr message = message_of(bytes, parts);
     for (long i = 0; i < MANY_BYTES; i++)
         bytes[i] = byte_at(i);
-    require((!strcmp(wait_name, "long-write")         ? write(ends[1], bytes, MANY_BYTES)
-             : !strcmp(wait_name, "long-write-parts") ? writev(ends[1], parts, PARTS)
-             : !strcmp(wait_name, "long-send")        ? send(ends[1], bytes, MANY_BYTES, 0)
-                                               : sendmsg(ends[1], &message, 0)) == MANY_BYTES);
+    const char *way = wait_name + strlen("long-");
+    require((!strcmp(way, "write")               ? write(ends[1], bytes, MANY_BYTES)
+             : !strcmp(way, "write-parts")       ? writev(ends[1], parts, PARTS)
+             : !strcmp(way, "write-at-position") ? pwritev2(ends[1], parts, PARTS, -1, 0)
+             : !strcmp(way, "send")              ? send(ends[1], bytes, MANY_BYTES, 0)
+                                                 : sendmsg(ends[1], &message, 0)) == MANY_BYTES);
     return unused;
 }
 
