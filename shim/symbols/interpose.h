@@ -13,6 +13,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* libc has a second name for a function that is defined in the same file. A program may define the
+ * first name itself, and call the second there. A static program finds libc's own. */
+#ifdef PIC
+#define ALSO_CALLED(other, name)   \
+    EXPORT __typeof__(name) other; \
+    EXPORT __typeof__(name) other __attribute__((alias(#name)))
+#else
+#define ALSO_CALLED(other, name) _Static_assert(sizeof(name) > 0, "")
+#endif
+
 /* In old headers, or in none. */
 EXPORT void cfree(void *block);
 EXPORT void free_sized(void *block, size_t size);

@@ -42,6 +42,8 @@ EXPORT ssize_t pwrite64(int descriptor, const void *buffer, size_t bytes, off64_
     return pwrite(descriptor, buffer, bytes, at);
 }
 
+ALSO_CALLED(__pwrite64, pwrite);
+
 /* The kernel takes the offset in two words, of which the second counts where addresses are short.
  */
 
@@ -181,6 +183,8 @@ EXPORT size_t fwrite(const void *data, size_t size, size_t count, FILE *stream)
     pin_unbuffered(data, size * count, stream);
     return next(data, size, count, stream);
 }
+
+ALSO_CALLED(_IO_fwrite, fwrite);
 
 #undef fwrite_unlocked
 EXPORT size_t fwrite_unlocked(const void *data, size_t size, size_t count, FILE *stream)

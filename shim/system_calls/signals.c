@@ -23,8 +23,6 @@
 
 #ifdef PIC
 
-EXPORT int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
-
 /* libc's has another name, too. */
 static bool sigaction_is_libcs(void)
 {
@@ -93,10 +91,7 @@ EXPORT int sigaction(int number, const struct sigaction *action, struct sigactio
     return allocator ? set_action(allocator, number, action, old) : next(number, action, old);
 }
 
-EXPORT int __sigaction(int number, const struct sigaction *action, struct sigaction *old)
-{
-    return sigaction(number, action, old);
-}
+EXPORT __attribute__((alias("sigaction"), nothrow, leaf)) __typeof__(sigaction) __sigaction;
 
 /* Signals whose handlers, when set by signal(), end a call that they interrupt: siginterrupt has
  * said so. libc keeps its own such set for the signals that it is left. */

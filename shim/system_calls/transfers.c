@@ -300,6 +300,8 @@ EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
                : done;
 }
 
+ALSO_CALLED(__write, write);
+
 static ssize_t write_parts(int descriptor, const struct iovec *parts, int count)
 {
     FIND_NEXT(writev);
@@ -380,6 +382,8 @@ EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
                ? hand_on_bytes(&wait, descriptor, buffer, bytes, done, flags, send_part)
                : done;
 }
+
+ALSO_CALLED(__send, send);
 
 static ssize_t send_message(int descriptor, const struct msghdr *message, int flags)
 {

@@ -60,6 +60,8 @@ EXPORT int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
                       count, left);
 }
 
+ALSO_CALLED(__poll, poll);
+
 /* What poll is in a program that was compiled with _FORTIFY_SOURCE. */
 EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int timeout_ms, size_t bytes)
 {
@@ -144,6 +146,8 @@ EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
     return next ? next(time, left)
                 : (int)libc_result(CANCELLABLE(SYSCALL_2(SYS_nanosleep, time, left)));
 }
+
+ALSO_CALLED(__nanosleep, nanosleep);
 
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
                            struct timespec *left)

@@ -632,6 +632,11 @@ def symbols(path: Path, kind: str) -> set[str]:
     return {line.split()[-1].split("@")[0] for line in lines}
 
 
+# libc's second names of functions that are interposed.
+OTHER_NAMES = {"_IO_fwrite", "__nanosleep", "__poll", "__pwrite64", "__send", "__sigaction"}
+OTHER_NAMES |= {"__write"}
+
+
 @pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
 def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     # A collector must see what the kernel is given to keep, and must not end waits.
@@ -658,7 +663,8 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"unshare", "setns", "setuid", "seteuid", "setreuid", "setresuid"}
     kernel_names |= {"setgid", "setegid", "setregid", "setresgid", "setgroups"}
     # An allocator may have a handler of faults in front of the program's, or hear of returns.
-    kernel_names |= {"__sigaction", "siginterrupt"}
+    kernel_names |= {"siginterrupt"}
+    kernel_names |= OTHER_NAMES
     kernel_names |= {"sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal"}
     kernel_names |= {"__sysv_signal"}
     kernel_names |= {"dlopen"}  # a library must not find another malloc than the program's
@@ -667,6 +673,21 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {f"allotrope_gc_{name}" for name in asked.split()}
     expected = PUBLIC_NAMES | (kernel_names if library.name == "liballotrope.so" else set())
     assert symbols(library, "defined-only") == expected
+
+
+def test_each_name_that_libc_has_for_an_interposed_function_is_interposed() -> None:
+    """But for those that only libc's own libraries may link."""
+    (libc,) = re.findall(r"=> (\S*/libc\.so\S*) ", output_of("ldd", str(LIBRARY)))
+    names: dict[str, set[str]] = {}
+    command = ["nm", "-D", "--defined-only", "--with-symbol-versions", libc]
+    for line in output_of(*command).splitlines():
+        fields = line.split()
+        if len(fields) == 3 and fields[1] in "TW" and "GLIBC_PRIVATE" not in line:
+            names.setdefault(fields[0], set()).add(fields[2].split("@")[0])
+    ours = symbols(LIBRARY, "defined-only")
+    for same in names.values():
+        assert not same & ours or same <= ours
+    assert OTHER_NAMES <= set.union(*names.values())
 
 
 @pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)

@@ -131,6 +131,15 @@ static ssize_t by_pwrite(const void *message, size_t bytes)
     return pwrite(ends[1], message, bytes, 100);
 }
 
+/* libc's second names. */
+ssize_t __pwrite64(int descriptor, const void *buffer, size_t bytes, off64_t at);
+size_t _IO_fwrite(const void *data, size_t size, size_t count, FILE *stream);
+
+static ssize_t by_pwrite64_other_name(const void *message, size_t bytes)
+{
+    return __pwrite64(ends[1], message, bytes, 100);
+}
+
 static ssize_t by_pwrite64(const void *message, size_t bytes)
 {
     return pwrite64(ends[1], message, bytes, 100);
@@ -156,6 +165,11 @@ static FILE *stream;
 static ssize_t by_fwrite(const void *message, size_t bytes)
 {
     return (ssize_t)fwrite(message, 1, bytes, stream);
+}
+
+static ssize_t by_fwrite_other_name(const void *message, size_t bytes)
+{
+    return (ssize_t)_IO_fwrite(message, 1, bytes, stream);
 }
 
 static ssize_t by_fwrite_unlocked(const void *message, size_t bytes)
@@ -244,6 +258,9 @@ static void message(const char *way)
     } else if (!strcmp(way, "pwrite") || !strcmp(way, "pwrite64")) {
         ends[1] = memfd_create("trap", 0);
         keeps_message(way[6] ? by_pwrite64 : by_pwrite, 8, 16);
+    } else if (!strcmp(way, "pwrite64-other-name")) {
+        ends[1] = memfd_create("trap", 0);
+        keeps_message(by_pwrite64_other_name, 8, 16);
     } else if (!strncmp(way, "pwritev", 7)) {
         pwritev_name = way;
         ends[1] = memfd_create("trap", 0);
@@ -251,6 +268,9 @@ static void message(const char *way)
     } else if (!strcmp(way, "unbuffered")) {
         stream_to_pipe();
         keeps_message(by_fwrite, 8, 16);
+    } else if (!strcmp(way, "unbuffered-other-name")) {
+        stream_to_pipe();
+        keeps_message(by_fwrite_other_name, 8, 16);
     } else if (!strcmp(way, "unbuffered-unlocked")) {
         stream_to_pipe();
         keeps_message(by_fwrite_unlocked, 8, 16);

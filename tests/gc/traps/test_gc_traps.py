@@ -44,6 +44,7 @@ WAITS = (
     "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit recvmmsg-limit "
     "sendmmsg-limit epoll-span semtimedop sigtimedwait signals "
     "peek peek-message short-sleeps bad-ring-argument "
+    "poll-other-name nanosleep-other-name long-write-other-name long-send-other-name "
     "long-write-at-position"
 )
 RESTS = (
@@ -70,7 +71,7 @@ KERNEL = (
     "unbuffered-unlocked eventfd mq-send mq-timedsend msgsnd vmsplice driver "
     "aio-read aio-read64 aio-write aio-write64 aio-fsync aio-fsync64 lio-listio lio-listio64 "
     "lio-listio-each getaddrinfo-a notify-with-attributes behind-pinned gs-base gs-base-in-thread "
-    "no-memory unmapped-by-receiver"
+    "no-memory unmapped-by-receiver pwrite64-other-name unbuffered-other-name"
 )
 PAGES = (
     "below-given-stack below-stack-without-guard protection-key "

@@ -38,6 +38,12 @@ static sem_t semaphore;
 static const char *wait_name;
 static _Atomic int done;
 
+/* libc's second names. */
+int __poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
+int __nanosleep(const struct timespec *time, struct timespec *left);
+ssize_t __write(int descriptor, const void *buffer, size_t bytes);
+ssize_t __send(int descriptor, const void *buffer, size_t bytes, int flags);
+
 static double seconds(clockid_t clock)
 {
     struct timespec time;
@@ -184,6 +190,10 @@ static void sleep_for_a_while(void)
     require(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
     if (!strcmp(wait_name, "poll-limit")) {
         require(poll(&descriptor, 1, 400) == 0);
+    } else if (!strcmp(wait_name, "poll-other-name")) {
+        require(__poll(&descriptor, 1, 400) == 0);
+    } else if (!strcmp(wait_name, "nanosleep-other-name")) {
+        require(__nanosleep(&time, NULL) == 0);
     } else if (!strcmp(wait_name, "ppoll-limit")) {
         require(ppoll(&descriptor, 1, &time, NULL) == 0 && time.tv_nsec == 400000000);
     } else if (!strcmp(wait_name, "epoll-limit")) {
@@ -256,7 +266,8 @@ static bool is_sleep(void)
                                          "select-limit",        "epoll-limit",
                                          "epoll-signals-limit", "sem-timedwait",
                                          "condition-limit",     "epoll-span",
-                                         "semtimedop",          "sigtimedwait"};
+                                         "semtimedop",          "sigtimedwait",
+                                         "poll-other-name",     "nanosleep-other-name"};
     for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++)
         if (!strcmp(wait_name, sleeps[i]))
             return true;
@@ -468,9 +479,11 @@ static void *write_many(void *unused)
         bytes[i] = byte_at(i);
     const char *way = wait_name + strlen("long-");
     require((!strcmp(way, "write")               ? write(ends[1], bytes, MANY_BYTES)
+             : !strcmp(way, "write-other-name")  ? __write(ends[1], bytes, MANY_BYTES)
              : !strcmp(way, "write-parts")       ? writev(ends[1], parts, PARTS)
              : !strcmp(way, "write-at-position") ? pwritev2(ends[1], parts, PARTS, -1, 0)
              : !strcmp(way, "send")              ? send(ends[1], bytes, MANY_BYTES, 0)
+             : !strcmp(way, "send-other-name")   ? __send(ends[1], bytes, MANY_BYTES, 0)
                                                  : sendmsg(ends[1], &message, 0)) == MANY_BYTES);
     return unused;
 }
