@@ -36,16 +36,18 @@
 
 enum { CALL_INSTRUCTION_BYTES = 2 };
 
-/* By thread, without thread-local storage, of which there is little. Two threads whose control
- * blocks lie a multiple of HASHED pages apart share one: then a signal of the program's that ends a
- * wait of the one may be taken for a stop, or the other way round. Writer: the thread, in
- * handlers. */
+/* By thread, without thread-local storage, of which there is little. Two threads may share one:
+ * then a signal of the program's that ends a wait of the one may be taken for a stop, or the other
+ * way round. Writer: the thread, in handlers. */
 enum { HASHED = 1024, BY_STOP = 1 };
 static _Atomic uint32_t ended_waits[HASHED];
 
+/* Stacks of one size have different ones, be it a power of two or a page more for a guard: up to
+ * some hundreds. */
 static _Atomic uint32_t *own_ended_waits(void)
 {
-    return &ended_waits[current_thread() / PAGE_BYTES % HASHED];
+    uintptr_t page = current_thread() / PAGE_BYTES;
+    return &ended_waits[(page + page / HASHED) % HASHED];
 }
 
 uint32_t last_ended_wait(void)
@@ -92,8 +94,7 @@ static bool has_ended_call(const greg_t *registers)
     return registers[REG_RCX] == registers[REG_RIP] && registers[REG_R11] == registers[REG_EFL];
 }
 
-/* In the restorer: a handler of the program's has returned, to these registers. The stack may be an
- * alternate one that the handler has left little of: so no buffers here. */
+/* The stack may be an alternate one that the handler has left little of: so no buffers here. */
 __attribute__((visibility("hidden"), used)) void note_handled(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;

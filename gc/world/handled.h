@@ -12,6 +12,9 @@
 /* Where the program's handlers return to, once the shim has installed them so. */
 void restore_from_program(void);
 
+/* What it does there: a handler has returned, to these registers. */
+void note_handled(ucontext_t *context);
+
 /* Whether a handler has run between the system call that these registers come from and now. False
  * where it returned elsewhere. */
 bool was_handled(const greg_t *registers);

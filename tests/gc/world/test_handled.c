@@ -15,8 +15,6 @@
 
 #include "vm/kernel_action.h"
 
-void note_handled(ucontext_t *context);
-
 enum { BEHIND = 0x401002, FLAGS = 0x246, CALL = SYS_ppoll };
 
 /* As `syscall` leaves them. */
