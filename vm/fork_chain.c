@@ -56,7 +56,7 @@ static bool holds_a_lock(void)
 
 bool fork_chain_is_interrupted(void)
 {
-    return operation_is_interrupted() || holds_a_lock();
+    return !heap_is_frozen_by_this_thread() && (operation_is_interrupted() || holds_a_lock());
 }
 
 /* [own-handlers]. The stop's signal is left: this thread waits for operations that may wait for a

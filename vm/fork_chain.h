@@ -36,7 +36,8 @@
 void fork_chain_add(struct lock *lock);
 
 /* Whether the calling signal handler has interrupted an operation of its own thread
- * ([own-operation]), or code that holds a lock of the chain. */
+ * ([own-operation]), or code that holds a lock of the chain. Then it must not wait for a lock: the
+ * holder may wait for the interrupted thread. The thread that forks has interrupted nobody. */
 bool fork_chain_is_interrupted(void);
 
 /* In the thread that forks, before it does. */

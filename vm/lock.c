@@ -131,6 +131,11 @@ void lock_note_acquired(const struct lock *lock)
     held[lock->rank]++;
 }
 
+void lock_note_tried(const struct lock *lock)
+{
+    held[lock->rank]++;
+}
+
 void lock_note_released(const struct lock *lock)
 {
     check(held[lock->rank] > 0);

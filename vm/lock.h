@@ -67,9 +67,11 @@ void lock_wake(struct lock *lock);
 void lock_freeze(struct lock *lock);
 #ifndef NDEBUG
 void lock_note_acquired(const struct lock *lock);
+void lock_note_tried(const struct lock *lock);
 void lock_note_released(const struct lock *lock);
 #else
 #define lock_note_acquired(lock) ((void)0)
+#define lock_note_tried(lock) ((void)0)
 #define lock_note_released(lock) ((void)0)
 #endif
 
@@ -101,14 +103,15 @@ static inline bool lock_enter(struct lock *lock)
     return true;
 }
 
-/* Takes the lock if nobody holds it. Never waits. False: it is held. */
+/* Takes the lock if nobody holds it. Never waits, so the order of ranks does not matter. False: it
+ * is held. */
 static inline bool lock_try(struct lock *lock)
 {
     uintptr_t expected = 0;
     if (!atomic_compare_exchange_strong_explicit(&lock->state, &expected, current_thread(),
                                                  memory_order_acquire, memory_order_relaxed))
         return false;
-    lock_note_acquired(lock);
+    lock_note_tried(lock);
     return true;
 }
 

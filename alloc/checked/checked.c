@@ -14,7 +14,9 @@
 #include "alloc/checked/sweep.h"
 #include "alloc/checked/zero_size.h"
 #include "alloc/own_text.h"
+#include "vm/own_memory.h"
 #include "vm/pages.h"
+#include "vm/private_memory.h"
 
 /* Small blocks are those whose slot, with the trailer, is of a size class. */
 static const size_t SMALLEST_LARGE = CLASS_LARGEST - TRAILER_BYTES + 1;
@@ -498,6 +500,7 @@ static size_t checked_trim(void)
 
 static void checked_fork_child(void)
 {
+    own_memory_forked();
     delay_fork_child();
     blocks_fork_child();
 }
@@ -534,8 +537,10 @@ static bool checked_init(const void *options)
     checked_fill_most = round_up(chosen->fill_bytes, 16);
     blocks_heap.slab_made = clear_trailers;
     zero_size_init();
-    if (!sites_init() || !blocks_init((unsigned)chosen->heap.retain_percent, NULL))
+    char *page = private_memory_map(PAGE_BYTES);
+    if (!page || !sites_init() || !blocks_init((unsigned)chosen->heap.retain_percent, NULL))
         return false;
+    own_memory_init(page);
     fence_first_block();
     return true;
 }
@@ -568,7 +573,6 @@ const struct allocator blocks_checked = {
     .usable_size = checked_usable_size,
     .fork_child = checked_fork_child,
     .trim = checked_trim,
-    .enter_sandbox = guarded_enter_sandbox,
     .operators = &operators,
     .at_exit = sweep_at_exit,
     .owns = blocks_owns,

@@ -27,6 +27,9 @@
 #include "alloc/checked/faults.h"
 #include "alloc/checked/pool.h"
 #include "alloc/checked/report.h"
+#include "vm/own_memory.h"
+#include "vm/pages.h"
+#include "vm/private_memory.h"
 #include "vm/random.h"
 
 static uint64_t one_in;
@@ -171,6 +174,7 @@ static void guard_fork_child(void)
 {
     draws = random_seed();
     until_sample = NOT_BEGUN;
+    own_memory_forked();
     faults_fork_child();
     pool_fork_child();
     blocks_fork_child();
@@ -187,6 +191,10 @@ static bool guard_init(const void *options)
     one_in = chosen->one_in;
     draws = random_seed();
     report_init(false, chosen->reports);
+    char *page = private_memory_map(PAGE_BYTES);
+    if (!page)
+        return false;
+    own_memory_init(page);
     pool_init(chosen->slots);
     faults_init();
     blocks_heap.free_guarded = free_guarded;

@@ -205,11 +205,6 @@ bool guarded_drain(void)
     return any;
 }
 
-void guarded_enter_sandbox(void)
-{
-    guarded_drain();
-}
-
 void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes)
 {
     *blocks = *bytes = 0;

@@ -34,8 +34,6 @@ bool guarded_drain(void);
 /* How many wait, and their bytes with guards: what another thread gives back meanwhile may be
  * counted. */
 void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes);
-/* From now on no block gets guards: system calls but for memory may end the process. */
-void guarded_enter_sandbox(void);
 
 /* Reports a live block that was written before its start or behind its end. function: as in
  * report_misuse(). */

@@ -421,14 +421,24 @@ static void pin_deferred(const uintptr_t *words)
     pin_object((const void *)words[0]);
 }
 
-/* A signal handler that interrupted the heap pins nothing: it cannot be waited for. Where a pin is
- * missing nothing is reclaimed any more. */
+/* A signal handler that interrupted the holder of any lock does not wait for this one: who has it
+ * may wait for the interrupted thread. Where a pin is missing nothing is reclaimed any more. */
+static void pin_in_handler(const void *address)
+{
+    if (lock_try(&lock)) {
+        pin_object(address);
+        lock_release(&lock);
+    } else {
+        classic->pins.are_incomplete = true;
+    }
+}
+
 static void pin(const void *address)
 {
     if (!is_in_heap(address))
         return;
-    if (lock_is_own(&lock)) {
-        classic->pins.are_incomplete = true;
+    if (fork_chain_is_interrupted()) {
+        pin_in_handler(address);
     } else if (lock_enter(&lock)) {
         pin_object(address);
         lock_release(&lock);
@@ -444,10 +454,11 @@ static bool needs_pins(void)
     return classic && collection_is_available(&classic->driver);
 }
 
-/* In a child by number the lock may be held for ever. */
+/* In a child by number the lock may be held for ever, and for a handler that interrupted its
+ * holder. */
 static void before_hiding(void)
 {
-    if (!collection_is_of_this_process(&classic->driver))
+    if (!collection_is_of_this_process(&classic->driver) || fork_chain_is_interrupted())
         return;
     lock_acquire(&lock);
     collection_before_hiding(&classic->driver);
@@ -456,11 +467,7 @@ static void before_hiding(void)
 
 static void enter_sandbox(void)
 {
-    if (!collection_is_of_this_process(&classic->driver))
-        return;
-    lock_acquire(&lock);
     collection_never_again(&classic->driver);
-    lock_release(&lock);
 }
 
 static bool before_exec(void)

@@ -420,14 +420,19 @@ bool collect_works(void)
     return collection_works(&collect_state.driver);
 }
 
+static void end_helpers(void)
+{
+    mark_wait_for_helpers(); /* [no-helper-at-rest] */
+    snapshot_kill(&collect_state.leak_search);
+    snapshot_kill(&collect_state.cycle_snapshot);
+}
+
 /* In a vfork child the helpers are another process's, and so are snapshots. */
 bool collect_before_exec(void)
 {
     if (!collection_before_exec(&collect_state.driver))
         return false;
-    mark_wait_for_helpers(); /* [no-helper-at-rest] */
-    snapshot_kill(&collect_state.leak_search);
-    snapshot_kill(&collect_state.cycle_snapshot);
+    end_helpers();
     return true;
 }
 
@@ -436,9 +441,11 @@ void collect_after_exec(void)
     collection_after_exec(&collect_state.driver);
 }
 
+/* A handler that interrupted the holder of a lock keeps nothing. Collections may be given up then.
+ */
 void collect_before_hiding(void)
 {
-    if (!collection_is_of_this_process(&collect_state.driver))
+    if (!collection_is_of_this_process(&collect_state.driver) || fork_chain_is_interrupted())
         return;
     lock_acquire(&collect_state.lock);
     collection_before_hiding(&collect_state.driver);
@@ -450,24 +457,26 @@ bool collect_is_available(void)
     return collection_is_available(&collect_state.driver);
 }
 
-/* In a child by number the locks may be held for ever. */
-bool collect_never_again(void)
+/* What the last collection has left to do. */
+static void end_work(void)
 {
-    if (!collection_is_of_this_process(&collect_state.driver))
-        return false;
     lock_acquire(&collect_state.lock);
     blocks_lock();
     collect_end_sweep();
     collect_give_up_cycle();
     blocks_unlock();
-    bool changed = collection_never_again(&collect_state.driver);
-    if (changed) {
-        mark_wait_for_helpers(); /* [no-helper-at-rest] */
-        snapshot_kill(&collect_state.leak_search);
-        snapshot_kill(&collect_state.cycle_snapshot);
-    }
     lock_release(&collect_state.lock);
-    return changed;
+}
+
+/* A handler that interrupted the holder of a lock leaves that work to allocations. */
+bool collect_never_again(void)
+{
+    if (!collection_never_again(&collect_state.driver))
+        return false;
+    if (!fork_chain_is_interrupted())
+        end_work();
+    end_helpers();
+    return true;
 }
 
 const struct collect_statistics *collect_statistics(void)

@@ -17,6 +17,7 @@
 #include "vm/clock.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
+#include "vm/own_memory.h"
 #include "vm/pages.h"
 #include "vm/private_memory.h"
 #include "vm/protection_keys.h"
@@ -24,34 +25,22 @@
 #include "vm/syscall.h"
 #include "vm/window.h"
 
-/* One mapping has three things: the stack that collections run on, a page for own_memory, and what
- * utilisation.h remembers. */
+/* One mapping has three things: the stack that collections run on, a page for own_memory.h, and
+ * what utilisation.h remembers. */
 enum { STACK_BYTES = 64 << 10, STOPS_OFFSET = STACK_BYTES + PAGE_BYTES };
 
 /* So many collections given up one after the other are no accident. */
 enum { HOPELESS = 3 };
-
-/* libc's fork calls collection_forked in its child. A child of a fork by number, or of vfork, is
- * known only by its process number, which is not driver->process; neither collects. The two must be
- * told apart, because a child of vfork shares its memory with its parent. So the kernel is asked to
- * wipe a byte in any child that gets a copy of the memory. If it cannot, the byte stays set. */
-static void own_memory_init(struct collection_driver *driver)
-{
-    driver->own_memory = driver->stack + STACK_BYTES;
-    *driver->own_memory = 1;
-    SYSCALL_3(SYS_madvise, driver->own_memory, PAGE_BYTES, MADV_WIPEONFORK);
-}
 
 bool collection_init(struct collection_driver *driver, const struct collector *collector)
 {
     driver->collector = collector;
     if (process_is_in_sandbox())
         return false;
-    driver->process = SYSCALL_0(SYS_getpid);
     driver->ended_ns = monotonic_ns();
     driver->stack = private_memory_map(STOPS_OFFSET + sizeof(struct utilisation));
     if (driver->stack) {
-        own_memory_init(driver);
+        own_memory_init(driver->stack + STACK_BYTES);
         driver->statistics.utilisation = (struct utilisation *)(driver->stack + STOPS_OFFSET);
     }
     driver->has_protection_keys = has_protection_keys();
@@ -61,15 +50,9 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
 
 /* Whether there may be any. */
 
-/* A vfork child runs in its parent's memory, but is not it. */
-static bool is_own_process(const struct collection_driver *driver)
-{
-    return SYSCALL_0(SYS_getpid) == driver->process;
-}
-
 bool collection_is_of_this_process(const struct collection_driver *driver)
 {
-    return driver->available && is_own_process(driver);
+    return driver->available && memory_is_own();
 }
 
 bool collection_is_allowed(const struct collection_driver *driver)
@@ -310,14 +293,19 @@ static void stop_and_collect(void *argument, uintptr_t stack_pointer)
 }
 
 /* [running-then-execs] */
-bool collection_before_exec(struct collection_driver *driver)
+static void wait_for_stop(const struct collection_driver *driver)
 {
     static const struct timespec nap = {.tv_nsec = 100000};
+    while (atomic_load(&driver->running))
+        SYSCALL_2(SYS_nanosleep, &nap, NULL);
+}
+
+bool collection_before_exec(struct collection_driver *driver)
+{
     if (!collection_is_of_this_process(driver))
         return false;
     atomic_fetch_add(&driver->execs, 1);
-    while (atomic_load(&driver->running))
-        SYSCALL_2(SYS_nanosleep, &nap, NULL);
+    wait_for_stop(driver);
     stop_take_late_signals();
     return true;
 }
@@ -336,7 +324,7 @@ bool collection_is_put_off(const struct collection_driver *driver)
 {
     if (!driver->available)
         return false;
-    return is_own_process(driver) ? atomic_load(&driver->execs) > 0 : *driver->own_memory != 0;
+    return memory_is_lent() || (memory_is_own() && atomic_load(&driver->execs) > 0);
 }
 
 bool collection_is_possible(struct collection_driver *driver)
@@ -394,7 +382,7 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
 {
     struct slice slice = {work, amount};
     uint64_t mask = signals_block(ALL_SIGNALS);
-    if (is_own_process(driver)) {
+    if (memory_is_own()) {
         doorbell_enter_collector();
         doorbell_enter_mark();
         run_on_own_stack(driver, work_on_slice, &slice);
@@ -463,23 +451,23 @@ bool collection_run_snapshot(struct collection_driver *driver, struct snapshot *
     return run_stop(driver, true, snapshot);
 }
 
-bool collection_works(const struct collection_driver *driver)
-{
-    return atomic_load(&driver->available) && atomic_load(&driver->failures) < HOPELESS &&
-           *driver->own_memory != 0;
-}
-
 bool collection_is_available(const struct collection_driver *driver)
 {
-    return atomic_load_explicit(&driver->available, memory_order_relaxed);
+    return atomic_load_explicit(&driver->available, memory_order_relaxed) && !memory_is_copy();
+}
+
+bool collection_works(const struct collection_driver *driver)
+{
+    return collection_is_available(driver) && atomic_load(&driver->failures) < HOPELESS;
 }
 
 bool collection_never_again(struct collection_driver *driver)
 {
     if (!collection_is_of_this_process(driver))
         return false;
-    wait_for_resumed();
     driver->available = false;
+    wait_for_stop(driver);
+    wait_for_resumed();
     return true;
 }
 
@@ -491,9 +479,7 @@ void collection_before_hiding(const struct collection_driver *driver)
 
 void collection_forked(struct collection_driver *driver)
 {
-    driver->process = SYSCALL_0(SYS_getpid);
-    if (driver->own_memory)
-        *driver->own_memory = 1;
+    own_memory_forked();
     atomic_store(&driver->execs, 0);
     driver->available = driver->available && process_forked();
 }

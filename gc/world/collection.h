@@ -117,11 +117,9 @@ struct collection_driver {
     _Atomic unsigned execs;    /* calls of execve under way */
     _Atomic bool running;      /* a stop is; all signals are blocked in its thread then */
     _Atomic unsigned failures; /* since the last collection that was not given up */
-    long process;
     char *stack;
-    volatile char *own_memory; /* zero in a child of a fork by number, which has a copy of ours */
-    bool has_protection_keys;  /* of pages; the kernel has enabled them */
-    uint64_t ended_ns;         /* when the last collection was over */
+    bool has_protection_keys; /* of pages; the kernel has enabled them */
+    uint64_t ended_ns;        /* when the last collection was over */
     struct collection current;
     struct collection_statistics statistics;
 };
@@ -187,14 +185,15 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
  * none any more, or none here: in a child of a fork by number. Any thread. */
 bool collection_works(const struct collection_driver *driver);
 
-/* False: there are none, and there will be none. Any thread. */
+/* False: there are none, and there will be none; or this is a child by number. Any thread. */
 bool collection_is_available(const struct collection_driver *driver);
 
 /* False: there are none, or this is a child by number, or of vfork. Any thread, no lock. */
 bool collection_is_of_this_process(const struct collection_driver *driver);
 
-/* From now on there are none: for a sandbox. False: nothing has changed, because there were none,
- * or because it is a vfork child that enters one. */
+/* From now on there are none: for a sandbox. [running-then-execs] holds with `available` as with
+ * `execs`, so no lock is needed. False: nothing has changed, because there were none, or because it
+ * is a vfork child that enters one. */
 bool collection_never_again(struct collection_driver *driver);
 
 /* The kernel is about to refuse the process what it tells of it. */

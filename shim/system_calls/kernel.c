@@ -32,13 +32,21 @@
 #include "shim/system_calls/kernel.h"
 #include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
+#include "vm/own_memory.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
-void pin_address(const void *word)
+/* Without collections nothing is pinned, and nothing asked of the kernel: it may be a sandbox. */
+static const struct allocator *allocator_to_pin_in(void)
 {
     const struct allocator *allocator = route_resolve()->allocator;
-    if (allocator->pin)
+    return allocator->pin && allocator->needs_pins() ? allocator : NULL;
+}
+
+void pin_address(const void *word)
+{
+    const struct allocator *allocator = allocator_to_pin_in();
+    if (allocator)
         allocator->pin(word);
 }
 
@@ -46,13 +54,6 @@ void pin_address(const void *word)
 static bool may_be_address(uint64_t word)
 {
     return word >> 47 == 0 && word >> 16 != 0;
-}
-
-/* Without collections nothing is pinned, and nothing asked of the kernel: it may be a sandbox. */
-static const struct allocator *allocator_to_pin_in(void)
-{
-    const struct allocator *allocator = route_resolve()->allocator;
-    return allocator->pin && allocator->needs_pins() ? allocator : NULL;
 }
 
 /* Whether all of it is memory for sure: on the caller's stack, or in a block. */
@@ -175,8 +176,11 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 }
 #endif
 
+/* A vfork child has its parent's memory, but enters its sandbox alone. */
 static void enter_sandbox(const struct allocator *allocator)
 {
+    if (pages_are_in_sandbox() || memory_is_lent())
+        return;
     pages_enter_sandbox();
     if (allocator->enter_sandbox)
         allocator->enter_sandbox();

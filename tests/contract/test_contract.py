@@ -97,6 +97,7 @@ PLAIN = [
     "impossible_sizes",
     "information sums",
     "information full",
+    "handler_calls",
     "judged_by_libc",
     "libc_results",
     "random_calls",
@@ -168,6 +169,14 @@ def test_handler_allocates_in_a_fork_while_threads_are_in_the_heap(under: Under)
 def test_handler_forks_while_threads_are_in_the_heap(under: Under) -> None:
     """glibc's own malloc waits for ever here."""
     require_success(run(under, "fork_in_handler", "1900", "threads"))
+
+
+@each_of_ours
+def test_child_of__fork_meets_no_lock_of_another_thread(under: Under) -> None:
+    result = run(under, "held_lock")
+    if result.returncode == 77:
+        pytest.skip("the kernel hands no system calls to a listener")
+    require_success(result)
 
 
 @each_of_ours

@@ -278,16 +278,15 @@ static void alloc_in_sandbox(void *unused)
     (void)unused;
     char *old = take(BYTES), *waits = take(BYTES);
     give(waits);
-    guarded_enter_sandbox();
     pages_enter_sandbox();
-    require(waiting() == 0);
+    require(waiting() == 1);
     char *block = take(BYTES);
     struct slab *slab = slab_at(block);
     memset(slab->base, 1, (size_t)(block - slab->base) - 16);
     memset(block, 1, BYTES);
     give(block);
     give(old);
-    require(waiting() == 0);
+    require(waiting() == 1 && guarded_drain());
     use_plain_blocks();
     require(blocks_is_valid());
 }

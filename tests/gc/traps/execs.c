@@ -145,17 +145,36 @@ static bool thread_sleeps(pid_t thread)
     return strrchr(line, ')')[2] == 'S';
 }
 
-static void fail_exec_beside_collection(int signal)
+static bool begin_collection_at_step(void)
 {
     static int steps;
-    (void)signal;
     if (++steps % 8 != 0)
-        return;
+        return false;
     collections_asked++;
     while (collections_done != collections_asked && !thread_sleeps(collecting_thread))
         sched_yield();
+    return true;
+}
+
+static void fail_exec_beside_collection(int signal)
+{
+    (void)signal;
+    if (!begin_collection_at_step())
+        return;
     require(execve("/nowhere", after_arguments, environ) == -1 && errno == ENOENT);
     require(setgid(getgid()) == 0);
+}
+
+/* What the kernel is handed is pinned. */
+static int ends[2];
+static void *block;
+
+static void write_beside_collection(int signal)
+{
+    void *back;
+    (void)signal;
+    if (begin_collection_at_step())
+        require(write(ends[1], &block, sizeof block) == read(ends[0], &back, sizeof back));
 }
 
 static void change_roots(void)
@@ -166,9 +185,9 @@ static void change_roots(void)
     require(allotrope_gc_remove_roots(&root, sizeof root) == 0);
 }
 
-static void exec_in_roots(void)
+static void step_through_roots(void (*handler)(int signal))
 {
-    const struct sigaction action = {.sa_handler = fail_exec_beside_collection};
+    const struct sigaction action = {.sa_handler = handler};
     require(sigaction(SIGTRAP, &action, NULL) == 0);
     start(collect_when_asked);
     while (!collecting_thread)
@@ -177,7 +196,20 @@ static void exec_in_roots(void)
     step(true);
     change_roots();
     step(false);
+}
+
+static void exec_in_roots(void)
+{
+    step_through_roots(fail_exec_beside_collection);
     require_collections();
+    exit(0);
+}
+
+static void write_in_roots(void)
+{
+    require(pipe(ends) == 0);
+    block = malloc(TRAP_BYTES);
+    step_through_roots(write_beside_collection);
     exit(0);
 }
 
@@ -421,6 +453,8 @@ int main(int count, char **arguments)
         many_times(exec_in_handler);
     else if (!strcmp(how, "exec-in-roots"))
         exec_in_roots();
+    else if (!strcmp(how, "write-in-roots"))
+        write_in_roots();
     else if (!strcmp(how, "exec-left"))
         exec_left();
     else if (!strcmp(how, "exec-fails"))

@@ -362,6 +362,11 @@ def test_the_historic_collector_does_so_too(case: str) -> None:
     run(Under("classic", LIBRARY, "gc:classic,pointers=interior"), "world", case)
 
 
+@pytest.mark.parametrize("case", ("exec-in-roots", "exec-left", "write-in-roots"))
+def test_a_handler_waits_for_no_historic_collection(case: str) -> None:
+    run(Under("classic", LIBRARY, "gc:classic,pointers=interior"), "execs", case)
+
+
 def figures(path: Path) -> dict[str, dict[str, int]]:
     return json.loads(path.read_text())
 
