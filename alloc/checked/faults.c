@@ -11,14 +11,17 @@
 #include "alloc/allocator.h"
 #include "alloc/checked/pool.h"
 #include "alloc/checked/report.h"
+#include "vm/own_memory.h"
+#include "vm/signals.h"
 #include "vm/syscall.h"
 
 /* Bits of a page fault's error code (Intel SDM volume 3, 4.7). */
 enum { FAULT_IS_WRITE = 1 << 1, FAULT_IS_FETCH = 1 << 4 };
 
-static struct kernel_action programs;
-static _Atomic uint32_t sequence;
-static long process; /* whose the action is */
+/* The program's action is actions[changes / 2 % 2]. `changes` is odd while a writer is at the
+ * other one. */
+static struct kernel_action actions[2];
+static _Atomic uint32_t changes;
 
 static void on_fault(int number, siginfo_t *info, void *context);
 
@@ -42,48 +45,52 @@ static long install(const struct kernel_action *action)
 
 void faults_init(void)
 {
-    process = SYSCALL_0(SYS_getpid);
-    kernel_set_action(SIGSEGV, NULL, &programs);
-    install(&programs);
+    kernel_set_action(SIGSEGV, NULL, &actions[0]);
+    install(&actions[0]);
 }
 
-void faults_fork_child(void)
+static struct kernel_action *action_at(uint32_t count)
 {
-    process = SYSCALL_0(SYS_getpid);
-    if (atomic_load(&sequence) % 2 == 1) {
-        atomic_fetch_add(&sequence, 1);
-        install(&programs);
-    }
+    return &actions[count / 2 % 2];
 }
 
+/* Reads again where a writer has come to this action meanwhile: that is the change after the next.
+ */
 static struct kernel_action programs_action(void)
 {
     for (;;) {
-        uint32_t before = atomic_load_explicit(&sequence, memory_order_acquire);
-        struct kernel_action action = programs;
+        uint32_t before = atomic_load_explicit(&changes, memory_order_acquire) & ~1U;
+        struct kernel_action action = *action_at(before);
         atomic_thread_fence(memory_order_acquire);
-        if (before % 2 == 0 && atomic_load_explicit(&sequence, memory_order_relaxed) == before)
+        if ((atomic_load_explicit(&changes, memory_order_relaxed) & ~1U) == before)
             return action;
-        __builtin_ia32_pause();
     }
 }
 
-static void begin_change(uint64_t *mask)
+/* Returns the count of changes, for end_change(). */
+static uint32_t begin_change(void)
 {
-    static const uint64_t all = ~UINT64_C(0);
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, mask, KERNEL_MASK_BYTES);
     for (;;) {
-        uint32_t even = atomic_load_explicit(&sequence, memory_order_relaxed) & ~1U;
-        if (atomic_compare_exchange_weak(&sequence, &even, even + 1))
-            return;
+        uint32_t even = atomic_load_explicit(&changes, memory_order_relaxed) & ~1U;
+        if (atomic_compare_exchange_weak(&changes, &even, even + 1))
+            return even;
         __builtin_ia32_pause();
     }
 }
 
-static void end_change(const uint64_t *mask)
+static void end_change(uint32_t before)
 {
-    atomic_fetch_add(&sequence, 1);
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_BYTES);
+    atomic_store(&changes, before + 2);
+}
+
+/* A change that another thread had begun is given up. The kernel may have it already. */
+void faults_fork_child(void)
+{
+    uint32_t count = atomic_load(&changes);
+    if (count % 2 == 1) {
+        atomic_store(&changes, count - 1);
+        install(action_at(count));
+    }
 }
 
 /* A child that shares our memory has actions of its own in the kernel. */
@@ -96,22 +103,26 @@ static long action_of_child(const struct kernel_action *action, struct kernel_ac
     return result;
 }
 
+/* Returns the action before. */
+static struct kernel_action change_action(const struct kernel_action *wanted)
+{
+    uint64_t mask = signals_block(ALL_SIGNALS);
+    uint32_t count = begin_change();
+    struct kernel_action before = *action_at(count);
+    *action_at(count + 2) = *wanted;
+    install(wanted);
+    end_change(count);
+    signals_restore(mask);
+    return before;
+}
+
 long faults_action(const struct kernel_action *action, struct kernel_action *old)
 {
-    if (SYSCALL_0(SYS_getpid) != process)
+    if (!memory_is_own())
         return action_of_child(action, old);
-    struct kernel_action before = programs_action(), wanted;
-    if (action) {
-        uint64_t mask;
-        wanted = *action; /* `action` may be `old` */
-        begin_change(&mask);
-        before = programs;
-        programs = wanted;
-        install(&wanted);
-        end_change(&mask);
-    }
+    struct kernel_action before = action ? change_action(action) : programs_action();
     if (old)
-        *old = before;
+        *old = before; /* `action` may be `old` */
     return 0;
 }
 

@@ -11,20 +11,24 @@
  *                                                is told
  *
  * If the program has no handler, the default action comes back and the instruction runs again: the
- * process ends by the very fault, and a core file has its registers. The program's action is
- * shared. A writer makes the sequence odd while it changes the action, with its signals blocked, so
- * no handler interrupts it. A reader reads again until the sequence is even and has not changed.
+ * process ends by the very fault, and a core file has its registers.
+ *
+ * The program's action is shared. There are two places for it. A writer writes the one that does
+ * not count, then lets it count. So a reader waits for nobody, also in the child of _Fork, where
+ * the writer may be missing. Writers wait for each other, with their signals blocked, so that no
+ * handler interrupts one. A child of _Fork or vfork writes nothing here: its action is the kernel's
+ * alone.
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_FAULTS_H
 #define ALLOTROPE_ALLOC_CHECKED_FAULTS_H
 
 #include "vm/kernel_action.h"
 
-/* Before there is a second thread. */
+/* Before there is a second thread, after own_memory_init(). */
 void faults_init(void);
 /* As struct allocator has fault_action. */
 long faults_action(const struct kernel_action *action, struct kernel_action *old);
-/* In the child of a fork: another thread may have been at it. */
+/* In the child of a fork, after own_memory_forked(): another thread may have been at it. */
 void faults_fork_child(void);
 
 #endif

@@ -20,6 +20,7 @@
 #include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
 #include "vm/kernel_action.h"
+#include "vm/signals.h"
 
 #ifdef PIC
 
@@ -32,11 +33,13 @@ static bool sigaction_is_libcs(void)
     return found && found == next_of(&by_other_name);
 }
 
-/* libc keeps two signals to itself. Newer ones hold a lock while SIGABRT is set. */
+/* Whether it is a signal's number, and all that libc does with it is to call the kernel. It keeps
+ * two signals to itself. Newer ones hold a lock while SIGABRT is set. */
 static bool is_plain(int number)
 {
-    enum { CANCEL = 32, SETXID = 33 };
-    return number != SIGABRT && number != CANCEL && number != SETXID;
+    enum { CANCEL = 32, SETXID = 33, LAST = 64 };
+    return number > 0 && number <= LAST && number != SIGABRT && number != CANCEL &&
+           number != SETXID;
 }
 
 /* Who has a say in what the program does with the signal. NULL: libc alone. */
@@ -99,11 +102,6 @@ static _Atomic uint64_t interrupting;
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
 
-static uint64_t bit_of(int number)
-{
-    return UINT64_C(1) << (number - 1);
-}
-
 EXPORT int siginterrupt(int number, int interrupts)
 {
     const struct allocator *allocator = allocator_of(number);
@@ -114,9 +112,9 @@ EXPORT int siginterrupt(int number, int interrupts)
     if (set_action(allocator, number, NULL, &action) != 0)
         return -1;
     if (interrupts)
-        atomic_fetch_or(&interrupting, bit_of(number));
+        atomic_fetch_or(&interrupting, signal_bit(number));
     else
-        atomic_fetch_and(&interrupting, ~bit_of(number));
+        atomic_fetch_and(&interrupting, ~signal_bit(number));
     action.sa_flags = (action.sa_flags & ~SA_RESTART) | (interrupts ? 0 : SA_RESTART);
     return set_action(allocator, number, &action, NULL);
 }
@@ -128,7 +126,7 @@ static sighandler_t set_handler(const struct allocator *allocator, int number, s
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
     if (!(flags & SA_NODEFER) && sigaddset(&action.sa_mask, number) != 0)
         return SIG_ERR;
-    if (flags & SA_RESTART && atomic_load(&interrupting) & bit_of(number))
+    if (flags & SA_RESTART && atomic_load(&interrupting) & signal_bit(number))
         action.sa_flags &= ~SA_RESTART;
     return set_action(allocator, number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
@@ -152,5 +150,35 @@ SIGNAL_FUNCTION(ssignal, SA_RESTART)
 SIGNAL_FUNCTION(bsd_signal, SA_RESTART)
 SIGNAL_FUNCTION(sysv_signal, SA_RESETHAND | SA_NODEFER)
 SIGNAL_FUNCTION(__sysv_signal, SA_RESETHAND | SA_NODEFER)
+
+/* For SIG_HOLD the signal is blocked, and the action stays. Any other action unblocks it. */
+static sighandler_t set_disposition(const struct allocator *allocator, int number,
+                                    sighandler_t handler)
+{
+    const struct sigaction action = {.sa_handler = handler};
+    const uint64_t bit = signal_bit(number), blocked = signals_block(bit);
+    struct sigaction old;
+    if (set_action(allocator, number, handler == SIG_HOLD ? NULL : &action, &old) != 0) {
+        signals_restore(blocked);
+        return SIG_ERR;
+    }
+    if (handler != SIG_HOLD)
+        signals_restore(blocked & ~bit);
+    return blocked & bit ? SIG_HOLD : old.sa_handler;
+}
+
+EXPORT sighandler_t sigset(int number, sighandler_t handler)
+{
+    NEXT_FUNCTION(next_record, "sigset");
+    sighandler_t (*next)(int, sighandler_t) = next_of(&next_record);
+    const struct allocator *allocator = allocator_of(number);
+    return allocator ? set_disposition(allocator, number, handler) : next(number, handler);
+}
+
+EXPORT int sigignore(int number)
+{
+    const struct sigaction action = {.sa_handler = SIG_IGN};
+    return sigaction(number, &action, NULL);
+}
 
 #endif

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "tests/contract/contract.h"
+#include "tests/unit/held_call.h"
 
 enum { PAGE = 4096 };
 
@@ -234,6 +236,24 @@ static int told_back(void)
     return 0;
 }
 
+/* In old programs, and inside of libc. */
+extern int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
+
+static int old_names(void)
+{
+    const struct sigaction plain = {.sa_handler = on_plain};
+    struct sigaction before;
+    require(sigset(SIGSEGV, on_plain) == SIG_DFL);
+    fault_at(freed_block(40));
+    require(sigset(SIGSEGV, SIG_HOLD) == on_plain && sigset(SIGSEGV, SIG_HOLD) == SIG_HOLD);
+    require(sigset(SIGSEGV, SIG_DFL) == SIG_HOLD && sigset(SIGSEGV, on_plain) == SIG_DFL);
+    require(sigignore(SIGSEGV) == 0 && raise(SIGSEGV) == 0);
+    require(__sigaction(SIGSEGV, &plain, &before) == 0 && before.sa_handler == SIG_IGN);
+    fault_at(freed_block(40));
+    require(handled == 2);
+    return 0;
+}
+
 /* Whoever prints a stack in a handler sees the fault's, past the handler in front. */
 static void *volatile frames[64];
 static volatile int frame_count;
@@ -288,6 +308,74 @@ static int child(void)
     require(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     memset(before, 1, 40);
     free(before);
+    return 0;
+}
+
+/* A child of _Fork, made while another thread is in sigaction, is told what the action was before,
+ * and may change it for itself. */
+static _Atomic int listener;
+
+static void *change_action(void *unused)
+{
+    listener = hold_calls(SYS_rt_sigaction);
+    require(signal(SIGSEGV, SIG_IGN) == SIG_DFL);
+    return unused;
+}
+
+static _Noreturn void use_action(bool has_handler)
+{
+    struct sigaction now;
+    alarm(600); /* a wait for ever ends with SIGALRM */
+    require(sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
+    require(!has_handler || signal(SIGSEGV, on_plain) == SIG_DFL);
+    fault_at((char *)PAGE);
+    _exit(handled == 1 ? 0 : 98);
+}
+
+/* A vfork child enters a sandbox alone: its parent's blocks have guards as before. */
+static void sandbox_child(void)
+{
+    int status;
+    pid_t process = vfork();
+    if (process == 0)
+        _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : 99);
+    require(process > 0 && waitpid(process, &status, 0) == process && status == 0);
+}
+
+static int sandboxed_child(void)
+{
+    sandbox_child();
+    return overflow();
+}
+
+static int sandboxed_child_and_large(void)
+{
+    sandbox_child();
+    char *block = malloc(100000);
+    write_to(block + 100000 + PAGE / 2);
+    free(block);
+    return 0;
+}
+
+static int forked_by_number(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, change_action, NULL) == 0);
+    while (!listener)
+        sched_yield();
+    if (listener < 0)
+        return 77;
+    uint64_t held = wait_for_held_call(listener);
+    for (int has_handler = 0; has_handler < 2; has_handler++) {
+        int status;
+        pid_t process = _Fork();
+        if (process == 0)
+            use_action(has_handler);
+        require(process > 0 && waitpid(process, &status, 0) == process);
+        require(has_handler ? status == 0 : WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    }
+    require(let_go(listener, held) && pthread_join(thread, NULL) == 0);
+    require(signal(SIGSEGV, SIG_DFL) == SIG_IGN);
     return 0;
 }
 
@@ -400,6 +488,7 @@ static const struct {
     {"beside-kept", beside_kept},
     {"chained", chained},
     {"chained-signal", chained_signal},
+    {"old-names", old_names},
     {"own-faults", own_faults},
     {"once", once},
     {"ignored", ignored},
@@ -408,6 +497,9 @@ static const struct {
     {"walked", walked},
     {"kernel", kernel},
     {"child", child},
+    {"forked-by-number", forked_by_number},
+    {"sandboxed-child", sandboxed_child},
+    {"sandboxed-child-and-large", sandboxed_child_and_large},
     {"threads", threads},
     {"quarantine", quarantine},
     {"many", many},

@@ -115,6 +115,9 @@ def test_programs_handlers_are_called_after_the_report() -> None:
     result = run("chained-signal")
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("after its free") == 1
+    result = run("old-names")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("after its free") == 2
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,21 @@ def test_child_of_a_fork_reports_its_own_faults() -> None:
     result = run("child")
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("after its free") == 1
+
+
+def test_child_of__fork_waits_for_no_thread_in_sigaction() -> None:
+    result = run("forked-by-number")
+    if result.returncode == 77:
+        pytest.skip("the kernel hands no system calls to a listener")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_vfork_child_ends_no_guards_of_its_parent() -> None:
+    result = run("sandboxed-child")
+    assert result.returncode == -signal.SIGSEGV and "outside a block" in result.stderr, result
+    checked = Under("blocks:checked", LIBRARY, "blocks:checked")
+    result = checked.run([str(SAMPLED), "sandboxed-child-and-large"], timeout=HANG)
+    assert (result.returncode, result.stderr) == (-signal.SIGSEGV, "")
 
 
 def test_freed_block_waits_and_comes_back() -> None:
