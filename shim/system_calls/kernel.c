@@ -32,6 +32,7 @@
 #include "shim/system_calls/kernel.h"
 #include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
+#include "vm/fork_chain.h"
 #include "vm/own_memory.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -56,13 +57,15 @@ static bool may_be_address(uint64_t word)
     return word >> 47 == 0 && word >> 16 != 0;
 }
 
-/* Whether all of it is memory for sure: on the caller's stack, or in a block. */
+/* Whether all of it is memory for sure: on the caller's stack, or in a block. A handler that
+ * interrupted the heap cannot ask for a block. */
 static bool is_known(const struct allocator *allocator, const char *start, size_t bytes)
 {
     enum { FRAMES_BYTES = 64 << 10 };
     const char *frame = __builtin_frame_address(0);
     return (start > frame && start + bytes < frame + FRAMES_BYTES) ||
-           (allocator->owns(start) && allocator->usable_size(start) >= bytes);
+           (allocator->owns(start) && !fork_chain_is_interrupted() &&
+            allocator->usable_size(start) >= bytes);
 }
 
 size_t read_program(void *copy, const void *start, size_t bytes)
