@@ -61,8 +61,8 @@ extern const char allotrope_default[] ALLOTROPE_GC_WEAK;
  * finds it dead. A pointer that is left in a register or on a stack keeps a block, so what was
  * dropped a moment ago may still be there.
  *   ENOTSUP  There are no collections: another allocator; an option that needs none
- *            (free=honour,leaks=keep); no /proc; a sandbox; a program that was found to hide
- *            pointers.
+ *            (free=honour,leaks=keep); no /proc; a sandbox; a child of _Fork, or of fork by
+ *            number; a program that was found to hide pointers.
  *   EAGAIN   The collection was given up: a thread did not stop, or the process forks just now. A
  *            later one may succeed. */
 int allotrope_gc_collect(void) ALLOTROPE_GC_WEAK;
