@@ -171,7 +171,7 @@ EXPORT sighandler_t sigset(int number, sighandler_t handler)
 {
     NEXT_FUNCTION(next_record, "sigset");
     sighandler_t (*next)(int, sighandler_t) = next_of(&next_record);
-    const struct allocator *allocator = allocator_of(number);
+    const struct allocator *allocator = handler == SIG_ERR ? NULL : allocator_of(number);
     return allocator ? set_disposition(allocator, number, handler) : next(number, handler);
 }
 

@@ -230,6 +230,11 @@ static void by_sysv_signal(void)
     require(sysv_signal(SIGNAL, await_stop) == SIG_DFL);
 }
 
+static void by_sigset(void)
+{
+    require(sigset(SIGNAL, await_stop) == SIG_DFL);
+}
+
 static const struct installer {
     const char *name;
     void (*install)(void);
@@ -237,6 +242,7 @@ static const struct installer {
     {"by-signal", by_signal},
     {"by-siginterrupt", by_siginterrupt},
     {"by-sysv-signal", by_sysv_signal},
+    {"by-sigset", by_sigset},
 };
 
 /* The handler itself waits, and a stop ends that wait. */
