@@ -137,7 +137,7 @@ void fork_block_free(struct fork_block *block, const void *address)
     if (lock_enter(&lock)) {
         remove_and_unlock(block);
     } else {
-        defer_one(free_deferred, block); /* after it is entered: [in-order] */
+        defer_one(free_deferred, block); /* after it is entered: [in order] */
         frozen_end();
     }
 }

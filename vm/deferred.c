@@ -76,7 +76,7 @@ static void run_extent(struct extent *extent, size_t calls)
     }
 }
 
-/* [function-last]. Every fork comes here twice, and mostly finds nothing. Then it writes to no
+/* [function last]. Every fork comes here twice, and mostly finds nothing. Then it writes to no
  * page. */
 void deferred_run(void)
 {

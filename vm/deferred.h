@@ -11,11 +11,11 @@
  * waits.
  *
  * Invariants
- * [function-last]   A place whose function is NULL is one that its thread has not written yet. The
+ * [function last]   A place whose function is NULL is one that its thread has not written yet. The
  *                   thread that forked runs the calls when no frozen way is open any more
- *                   ([still-heap]). So it finds such a place in the child, whose writer exists only
+ *                   ([still heap]). So it finds such a place in the child, whose writer exists only
  *                   in the parent, or where there was no memory for it.
- * [in-order]        Calls are made in the order in which their places were taken. So a block's
+ * [in order]        Calls are made in the order in which their places were taken. So a block's
  *                   entry into an account comes before its exit.
  */
 #ifndef ALLOTROPE_VM_DEFERRED_H

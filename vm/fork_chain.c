@@ -59,7 +59,7 @@ bool fork_chain_is_interrupted(void)
     return !heap_is_frozen_by_this_thread() && (operation_is_interrupted() || holds_a_lock());
 }
 
-/* [own-handlers]. The stop's signal is left: this thread waits for operations that may wait for a
+/* [own handlers]. The stop's signal is left: this thread waits for operations that may wait for a
  * collection. */
 static uint64_t block_signals(void)
 {
@@ -80,7 +80,7 @@ void fork_chain_prepare(void)
         nested++;
         return;
     }
-    is_prepared = !fork_chain_is_interrupted(); /* [own-operation] */
+    is_prepared = !fork_chain_is_interrupted(); /* [own operation] */
     if (!is_prepared)
         return;
     uint64_t signals = block_signals();

@@ -19,11 +19,11 @@
  * interrupted malloc, is in freeze.h.
  *
  * Invariants
- * [added-below]    A lock is added before there is a second thread, or by a thread that holds a
+ * [added below]    A lock is added before there is a second thread, or by a thread that holds a
  *                  lock of a lower rank (for an arena's: that of the registry). Fork reads the list
  *                  of a rank only while it holds all locks of lower ranks. So a list does not
  *                  change while fork reads it.
- * [one-of-a-rank]  Outside of fork a thread holds at most one lock of a rank. So the order within
+ * [one of a rank]  Outside of fork a thread holds at most one lock of a rank. So the order within
  *                  a rank does not matter.
  */
 #ifndef ALLOTROPE_VM_FORK_CHAIN_H
@@ -32,11 +32,11 @@
 #include "vm/lock.h"
 
 /* Adds a lock for good. A lock that is in the chain already stays where it is. Who may call this,
- * and when: [added-below]. */
+ * and when: [added below]. */
 void fork_chain_add(struct lock *lock);
 
 /* Whether the calling signal handler has interrupted an operation of its own thread
- * ([own-operation]), or code that holds a lock of the chain. Then it must not wait for a lock: the
+ * ([own operation]), or code that holds a lock of the chain. Then it must not wait for a lock: the
  * holder may wait for the interrupted thread. The thread that forks has interrupted nobody. */
 bool fork_chain_is_interrupted(void);
 

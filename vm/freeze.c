@@ -132,7 +132,7 @@ static __attribute__((noinline)) bool begin_slowly(_Atomic uintptr_t *mark)
             return true;
         case WAY_FROZEN:
             atomic_store(mark, self | MARK_FROZEN);
-            if (atomic_load(&heap_state) == state) /* [mark-then-look] */
+            if (atomic_load(&heap_state) == state) /* [mark then look] */
                 return false;
             atomic_store(mark, self);
             break;

@@ -40,27 +40,27 @@
  *                 (operations end)   way
  *
  * Invariants
- * [nobody-waits]     In FROZEN no malloc or free waits for another thread. In FREEZING and THAWING
+ * [nobody waits]     In FROZEN no malloc or free waits for another thread. In FREEZING and THAWING
  *                    they may wait for the forking thread, which then waits for nothing but
  *                    operations and frozen ways that have begun. These end by themselves: inside
  *                    an operation nobody begins another, and on the frozen way nobody waits (but
  *                    for a moment of the clock: frozen_pause).
- * [still-heap]       From FROZEN until the last frozen mark is gone nobody changes what a lock of
+ * [still heap]       From FROZEN until the last frozen mark is gone nobody changes what a lock of
  *                    vm/fork_chain.h guards, or what is changed inside of operations.
- * [mark-then-look]   A thread sets its mark, then reads the state. The forking thread changes the
+ * [mark then look]   A thread sets its mark, then reads the state. The forking thread changes the
  *                    state, then reads the marks. All four are sequentially consistent. So one of
  *                    the two sees the other.
- * [own-operation]    A signal handler may fork while it interrupts an operation of its own thread.
+ * [own operation]    A signal handler may fork while it interrupts an operation of its own thread.
  *                    The mark, or the state of a lock, tells: both are changed by one instruction.
  *                    Such a fork freezes nothing and waits for nobody, because others may wait for
  *                    what the interrupted operation holds. Neither parent nor child repair or reset
  *                    what the operation has: it goes on when the handler returns, in both. The
  *                    child of a process with one thread gets a whole heap. In the child of a
  *                    process with several, what the other threads were changing is not whole: that
- *                    child can exec, no more. [nobody-waits] does not hold meanwhile: libc's fork
+ *                    child can exec, no more. [nobody waits] does not hold meanwhile: libc's fork
  *                    may wait for ever, for a lock whose holder waits for what the interrupted
  *                    operation holds.
- * [own-handlers]     A signal handler may call malloc while it interrupts fork. It meets the heap
+ * [own handlers]     A signal handler may call malloc while it interrupts fork. It meets the heap
  *                    in FROZEN alone and goes the frozen way: in FREEZING and THAWING, where the
  *                    forking thread has locks and changes the heap, its signals are blocked
  *                    (vm/fork_chain.c). No code of the program runs meanwhile, so it never sees
@@ -107,7 +107,7 @@ bool heap_is_frozen_by_this_thread(void);
 
 /* For vm/fork_chain.c. */
 
-/* Whether a signal handler interrupted an operation of this thread: see [own-operation]. */
+/* Whether a signal handler interrupted an operation of this thread: see [own operation]. */
 bool operation_is_interrupted(void);
 /* To FREEZING. Waits until no other thread forks, then for the operations of other threads. */
 void freeze_begin(void);

@@ -155,7 +155,7 @@ void blocks_each_range(blocks_range_visitor *visit, void *argument)
 /* A free that is ignored is one store, that of the retired bit. A thread that is stopped before it
  * has the block in a register: [on its way]. Otherwise a collection might free the block, and the
  * bit be the next block's. A thread that is stopped behind it does not touch the block any more.
- * [retired-is-atomic]. The locked instruction costs a single thread a fifth of malloc and free
+ * [retired is atomic]. The locked instruction costs a single thread a fifth of malloc and free
  * together. */
 void blocks_retire(const void *block, const char *function)
 {

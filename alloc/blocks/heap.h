@@ -122,18 +122,18 @@
  *
  *     free                              [single instruction], [on its way]
  *     remote                            [remote until free], [bit before queue]
- *     retired                           [retired-is-atomic] (late_sweep.h), [on its way];
+ *     retired                           [retired is atomic] (late_sweep.h), [on its way];
  *                                       in quarantine [retired until free] and
  *                                       [looked at before use] (quarantine.h)
  *     mark, unborn, old, seen           no thread of the program writes them: [no stopped holder],
- *                                       [locked-sweep] (late_sweep.h). Of a cycle in a child: who
+ *                                       [locked sweep] (late_sweep.h). Of a cycle in a child: who
  *                                       frees a block sets its unborn bit, and may do so late. Then
  *                                       the block is kept for one cycle more: [freed is born again]
  *                                       (gc/cycle/snapshot_cycle.h)
  *     pins, has_pins                    not pinned yet, or no more: [on its way]; else [pins are
  *                                       roots] (gc/cycle/generations.h)
  *     suspects                          [suspects are live]
- *     swept                             [locked-sweep], [swept-before-use] (late_sweep.h)
+ *     swept                             [locked sweep], [swept before use] (late_sweep.h)
  *     young, next_young,                [young is listed] (young.c)
  *       blocks_heap.young,
  *       entering_young
@@ -255,7 +255,7 @@
  *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
  *     of it, which keeps it. A thread with neither: [NULL is always allowed].
  *     A stopped thread may hold common_lock, or the locks of metadata and window. The collector
- *     takes no lock in a stopped world: [no-lock-while-stopped] (gc/world/collection.h). The
+ *     takes no lock in a stopped world: [no lock while stopped] (gc/world/collection.h). The
  *     holder of common_lock stands for an owning thread, and is stopped as one.
  *
  * [NULL is always allowed]

@@ -359,7 +359,7 @@ bool large_block_close(struct slab *slab)
     return slab->is_closed;
 }
 
-/* [open-when-free]. False: the kernel refuses. */
+/* [open when free]. False: the kernel refuses. */
 static bool open_block(struct slab *slab)
 {
     if (slab->is_closed && pages_unguard(slab->base, slab->block_bytes))

@@ -31,7 +31,7 @@ void sweep_large_late(struct slab *slab)
     sweep(slab, SWEEPER_OWNER);
 }
 
-/* [locked-sweep]. While the heap is frozen the slab stays as it is, and a free puts a block of it
+/* [locked sweep]. While the heap is frozen the slab stays as it is, and a free puts a block of it
  * into a list or sets its remote bit. Such a block was live at the stop and has its mark, so the
  * sweep does not take it for dead. (A program that hides its only pointer to a dead block, and
  * frees it just then, has it freed twice.) */

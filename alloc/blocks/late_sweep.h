@@ -45,9 +45,9 @@
  *
  * Invariants. Each has a test that fails without it (tests/gc/cycle/test_late_sweep.c).
  *
- * [locked-sweep]        Who sweeps a slab holds the heap's lock. So no two sweep it, no stop and no
+ * [locked sweep]        Who sweeps a slab holds the heap's lock. So no two sweep it, no stop and no
  *                       fork comes in between, and nobody sweeps while marks are cleared or set.
- * [listed-is-marked]    At the stop every block that is not live has its mark: those that are free,
+ * [listed is marked]    At the stop every block that is not live has its mark: those that are free,
  *                       those of local free lists (their free bits are set then), and those that
  *                       other threads have freed. So none of them is taken for dead: not when it
  *                       is handed out from a list, and not while its owning thread takes it from
@@ -56,13 +56,13 @@
  *                       does no harm: what the program writes into it when it has it is on a dirty
  *                       page, so minor collections follow it. At worst it is kept until the next
  *                       full collection.
- * [swept-before-use]    A slab is swept before a block of it is taken by its word of free bits. So
+ * [swept before use]    A slab is swept before a block of it is taken by its word of free bits. So
  *                       what has a mark in the sweep has survived, and becomes old; what is born
  *                       later does not. `bin->current` is set first, then the slab is swept. A
  *                       thread that is stopped in between has its slab swept in the stop.
- * [swept-before-stop]   All slabs are swept before a collection clears marks: before a cycle
+ * [swept before stop]   All slabs are swept before a collection clears marks: before a cycle
  *                       begins, and before any other stop.
- * [retired-is-atomic]   A late sweep clears retired bits by a locked instruction, before it sets
+ * [retired is atomic]   A late sweep clears retired bits by a locked instruction, before it sets
  *                       the free bits. The program sets others of the word meanwhile, by a locked
  *                       instruction where it has threads, as glibc counts them. So no retired bit
  *                       comes back on a block that is handed out again, and none is lost. (A task

@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) bool find_programs(struct slab *sla
     return true;
 }
 
-/* [one-retires]. False: it was retired already, perhaps by another thread just now. A process with
+/* [one retires]. False: it was retired already, perhaps by another thread just now. A process with
  * one thread does without the locked instruction. That waits until the fill has left the
  * processor's store buffer: a tenth of perl's time. */
 static inline bool set_retired(struct slab *slab, size_t index)
@@ -118,7 +118,7 @@ static inline void fill(char *block, size_t bytes)
         *(fill_words *)(void *)block = (fill_words){0} + FILL_WORD;
 }
 
-/* [retired-is-filled] */
+/* [retired is filled] */
 static inline bool retire_small(struct slab *slab, size_t index, void *block)
 {
     fill(block, slab->block_bytes);

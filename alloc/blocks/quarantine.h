@@ -29,14 +29,14 @@
  *                              free yet have their remote bits, and are no collection's matter.
  *
  * Invariants
- * [retired-is-filled]   The retired bit of a small block is set when all of it is filled. So the
+ * [retired is filled]   The retired bit of a small block is set when all of it is filled. So the
  *                       child of a fork, which may find a block half filled that another thread was
  *                       freeing, keeps it as the program's.
  * [closed with lock]    A large block is closed, which is to take its access away, by a holder of
  *                       the heap's lock that has just retired it. So no fork, no collection and no
  *                       ageing comes between. In a frozen heap it is retired without the lock, and
  *                       is not closed.
- * [one-retires]         The bit is set by an atomic instruction that tells what it was. Of two
+ * [one retires]         The bit is set by an atomic instruction that tells what it was. Of two
  *                       threads that free a block one is told that it was freed. A process with
  *                       one thread reads the bit and then sets it.
  * [retired until free]  A block that is released by its age has its retired bit until it is free. A
@@ -55,7 +55,7 @@
  *                         a slab that is given up is looked at first, with the heap's lock
  *                       At exit the others are looked at. A thread may begin to use one meanwhile.
  *                       So a block is told only if both bits are still set when it has been read.
- * [open-when-free]      A closed block has access again before anybody gets it, or is unmapped.
+ * [open when free]      A closed block has access again before anybody gets it, or is unmapped.
  *
  * After Ainsworth and Jones, "MarkUs", S&P 2020 (freed blocks wait for a marking that does not meet
  * them), and Erdos, Ainsworth and Jones, "MineSweeper", ASPLOS 2022 (contents are overwritten, so

@@ -302,7 +302,7 @@ static inline bool slab_block_is_live(const struct slab *slab, size_t index)
     return (gone & slab_bit(index)) == 0;
 }
 
-/* Blocks of a word are freed for good, or used again: [retired-is-atomic] (late_sweep.h). Bits that
+/* Blocks of a word are freed for good, or used again: [retired is atomic] (late_sweep.h). Bits that
  * are clear are not written. */
 static inline void slab_clear_retired(struct slab_word *word, uint64_t blocks)
 {
@@ -344,7 +344,7 @@ static inline void slab_clear_free(uint64_t *free, uint64_t bits)
 
 /* Where frees are ignored. alone: no other thread can change the word, so one instruction without a
  * lock will do ([single instruction]). Elsewhere the instruction is locked, as are those that clear
- * bits: [retired-is-atomic]. A bit that is lost makes the block a leak. Where leaks are kept
+ * bits: [retired is atomic]. A bit that is lost makes the block a leak. Where leaks are kept
  * nothing would free it. */
 static inline void slab_set_retired(struct slab_word *word, uint64_t bits, bool alone)
 {

@@ -27,7 +27,7 @@
  * All of this belongs to the slab's owning thread ([owning thread writes]). A thread may be stopped
  * in the middle of a change: a collection follows no list of slabs. It asks three things:
  *
- *     bin->current     [current is young], [swept-before-use]: the order in make_current
+ *     bin->current     [current is young], [swept before use]: the order in make_current
  *     SLAB_CURRENT     such a slab need not be offered (young.c). Its thread counts the slab's free
  *                      blocks when it leaves the slab. A stop between that count and the next state
  *                      may leave a slab with many free blocks on the full list until the next
@@ -391,7 +391,7 @@ void blocks_flush_thread(void)
 
 /* The current slab. */
 
-/* In this order: [current is young], [swept-before-use]. */
+/* In this order: [current is young], [swept before use]. */
 bool make_current(struct bin *bin, struct slab *slab)
 {
     slab->state = SLAB_CURRENT;

@@ -120,7 +120,7 @@ void *classic_resize(void *block, size_t size)
     return moved;
 }
 
-/* After lock_enter. If that was refused the heap is read without the lock: [still-heap]. */
+/* After lock_enter. If that was refused the heap is read without the lock: [still heap]. */
 static void end_reading(bool locked)
 {
     if (locked)

@@ -676,7 +676,7 @@ static size_t usable_size_of(struct arena *arena, const void *block)
     if (!heap_policy()->size_is_elsewhere)
         return heap_policy()->usable_size(arena->heap, block);
     bool locked = lock_enter(&arena->lock);
-    size_t usable = heap_policy()->usable_size(arena->heap, block); /* [still-heap], if unlocked */
+    size_t usable = heap_policy()->usable_size(arena->heap, block); /* [still heap], if unlocked */
     if (locked)
         lock_release(&arena->lock);
     else

@@ -25,7 +25,7 @@
  * takes away the right to touch pages of a block ends.
  *
  * Every change of the heap and of the pins is made with the lock, which is also that of collections
- * ([no-heap-lock-stopped], [one-collection] in gc/world/collection.h). So no thread is stopped in
+ * ([no heap lock stopped], [one collection] in gc/world/collection.h). So no thread is stopped in
  * the middle of one. An object that a stopped thread has just taken is in a register, or on its
  * stack, by the address of its start, as pointers=base wants it. A pin stays until its object's
  * free has the lock. While a fork freezes the heap there is no collection.
@@ -370,7 +370,7 @@ static bool is_object(const void *block)
     return classic_heap_find(&classic->heap, (uintptr_t)block) == block;
 }
 
-/* After lock_enter(&lock). If that was refused the heap is read without the lock: [still-heap]. */
+/* After lock_enter(&lock). If that was refused the heap is read without the lock: [still heap]. */
 static void end_reading(bool is_locked)
 {
     if (is_locked)

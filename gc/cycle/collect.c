@@ -377,7 +377,7 @@ void collect_slice(size_t work)
 }
 
 /* One thread is enough: the others go on. `busy` is set and cleared inside of an operation, so no
- * fork comes in between ([still-heap], vm/freeze.h). Else it would stay set in the child. */
+ * fork comes in between ([still heap], vm/freeze.h). Else it would stay set in the child. */
 bool collect_some(void)
 {
     static _Atomic bool busy;
@@ -422,7 +422,7 @@ bool collect_works(void)
 
 static void end_helpers(void)
 {
-    mark_wait_for_helpers(); /* [no-helper-at-rest] */
+    mark_wait_for_helpers(); /* [no helper at rest] */
     snapshot_kill(&collect_state.leak_search);
     snapshot_kill(&collect_state.cycle_snapshot);
 }

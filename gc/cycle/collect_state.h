@@ -45,7 +45,7 @@ struct collect_state {
     bool is_full;   /* the next is no cycle: [given up is full] */
     bool verifying; /* the second marking, a full one */
     uint64_t rescanned_bytes, rescanned_before;
-    bool is_unswept;    /* the last collection has left its sweep: [swept-before-stop] */
+    bool is_unswept;    /* the last collection has left its sweep: [swept before stop] */
     size_t next_swept;  /* blocks_sweep_some */
     uint64_t old_bytes; /* live after the last full collection, or promoted since */
     struct mark_result marked;
@@ -68,7 +68,7 @@ extern const struct collector collect_steps;
  * first stop it has marked nothing.) */
 void collect_give_up_cycle(void);
 
-/* [swept-before-stop] Ends a late sweep, if there is one. */
+/* [swept before stop] Ends a late sweep, if there is one. */
 void collect_end_sweep(void);
 /* All slabs are swept. */
 void collect_count_late_sweep(void);

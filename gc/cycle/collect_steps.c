@@ -3,8 +3,8 @@
  * collect_steps.c: what the driver (gc/world/collection.h) asks of `gc` at each step of a
  * collection, and the account of it.
  *
- *     collector's lock    one collection at a time: [one-collection]
- *       blocks_lock       no stopped thread holds it: [no-heap-lock-stopped]
+ *     collector's lock    one collection at a time: [one collection]
+ *       blocks_lock       no stopped thread holds it: [no heap lock stopped]
  *         prepare         tracks what is new                          generations.c
  *         begin           clears the marks                            mark.c
  *         mark            follows what the roots point to             drain.c
@@ -16,8 +16,8 @@
  *
  *     prepare     pages are tracked; of a cycle       they stay so: [clean is proven]
  *                 also clean for DIRTY_CYCLE          (vm/kernel/dirty.h)
- *     stop        nothing                             [late-ack] (gc/world/stop.c)
- *     begin       free bits of local free lists       `abandon` clears them: [local-is-free]
+ *     stop        nothing                             [late ack] (gc/world/stop.c)
+ *     begin       free bits of local free lists       `abandon` clears them: [local is free]
  *                 block_was_freed; of a cycle         the next first stop clears it; the end of
  *                 notes_freed, marks_newborn          the cycle clears both
  *                 marks, unborn bits                  the next collection is no minor one, and
@@ -32,7 +32,7 @@
  *     finish      large blocks, runs: with the lock
  *
  * Invariant
- * [local-is-free]       In a stopped world the blocks in threads' local free lists have their free
+ * [local is free]       In a stopped world the blocks in threads' local free lists have their free
  *                       bits set: from `begin` until `sweep` or `abandon` clears the bits again. A
  *                       thread that was stopped finds its lists and their bits as it left them. The
  *                       lists can be walked: [whole list] (alloc/blocks/heap.h).

@@ -408,7 +408,7 @@ static void mark_changed_range(void *unused, const char *start, const char *end,
     }
 }
 
-/* [last-harvest]. The harvest itself was generations_begin's. */
+/* [last harvest]. The harvest itself was generations_begin's. */
 void concurrent_mark_changed(void)
 {
     blocks_each_range(mark_changed_range, NULL);

@@ -33,7 +33,7 @@
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
  *       them is followed. What is written later is on a dirty page. (A page that is clean and
  *       not protected does no harm: the kernel reports again that it was written.)
- *   [last-harvest], [last-roots]
+ *   [last harvest], [last roots]
  *       The last stop follows again what is marked on dirty pages, and reads the roots again.
  *   [born marked]
  *       A block that is not live when the cycle begins is marked from then on (slices.c), and so

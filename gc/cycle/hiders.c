@@ -16,7 +16,7 @@
  * allocates.
  *
  * Invariant
- * [looked-at-stopped]   Ranges change only while the world is stopped. A thread that was stopped
+ * [looked at stopped]   Ranges change only while the world is stopped. A thread that was stopped
  *                       while it read them may read half of the old ranges and half of the new
  *                       ones, once, and not pin its block. Therefore two looks in a row tell the
  *                       caller to pin all live blocks: the block is live by then, and one of the
@@ -97,7 +97,7 @@ static bool enter(size_t index, const struct mapping *mapping)
     return known;
 }
 
-/* [looked-at-stopped] */
+/* [looked at stopped] */
 bool hiders_look(const struct mapping *mappings, size_t count)
 {
     size_t found = 0;

@@ -246,7 +246,7 @@ static void complete_marks(void *unused, struct slab *slab)
         slab->words[i].mark |= *slab_unborn(slab, i) | ~slab_live(slab, i);
 }
 
-/* [freed is born again], [listed-is-marked] (alloc/blocks/late_sweep.h) */
+/* [freed is born again], [listed is marked] (alloc/blocks/late_sweep.h) */
 void snapshot_cycle_complete(void)
 {
     blocks_each_of_fork(mark_newer, NULL);

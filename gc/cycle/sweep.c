@@ -61,7 +61,7 @@ static void count_held(const struct sweep *sweep, const struct slab *slab, uint6
     sweep->result->held_bytes += count_bits(held) * slab->block_bytes;
 }
 
-/* [retired-is-atomic], [remote until free]: of another thread's slab the owning thread does it. */
+/* [retired is atomic], [remote until free]: of another thread's slab the owning thread does it. */
 static void free_late(const struct sweep *sweep, struct slab_word *word, uint64_t freed)
 {
     if (sweep->sweeper == SWEEPER_OTHER) {
@@ -192,7 +192,7 @@ void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *
     blocks_enter_threads_slabs(); /* [listed is young] */
 }
 
-/* Late. The holder of the heap's lock has these: [locked-sweep]. */
+/* Late. The holder of the heap's lock has these: [locked sweep]. */
 
 static struct sweep_result late_result;
 static struct sweep late = {.late_live_bits = true, .result = &late_result};

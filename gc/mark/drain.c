@@ -48,7 +48,7 @@ static __attribute__((noinline)) void scan_piece(struct marker *marker)
 
 /* Marks until the stack and the ranges are empty. Words are taken from the stack while the queue
  * has room; then the first block of the queue is marked and scanned; and so on. Counters and bounds
- * are in registers. shared: see [marks-only-grow]. */
+ * are in registers. shared: see [marks only grow]. */
 static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
 {
     const struct scan scan = {mark.bounds, NULL};

@@ -8,16 +8,16 @@
  * once if the marking is over.
  *
  * Invariants
- * [pool-under-lock]   The pool and its size belong to whoever holds pool_lock. pool_filled is a
+ * [pool under lock]   The pool and its size belong to whoever holds pool_lock. pool_filled is a
  *                     hint that is read without it.
- * [idle-is-empty]     A marker counts itself idle only after it found its stack, its ranges and the
+ * [idle is empty]     A marker counts itself idle only after it found its stack, its ranges and the
  *                     pool empty. Only a marker that is not idle fills the pool. So when idle ==
  *                     working there is nothing left to mark, and the first marker goes on. A
  *                     helper that has read the two numbers before may still join. It finds nothing
  *                     and ends, perhaps when the world runs again. The next collection waits for
  *                     its end before it begins (mark_prepare). A fork does not: the child has no
  *                     helpers, and none of what they held (mark_forget_helpers).
- * [no-helper-at-rest] A helper has the process's credentials and namespaces as they were when it
+ * [no helper at rest] A helper has the process's credentials and namespaces as they were when it
  *                     was made, and the kernel lets only a process of one thread change some. So
  *                     before they change, and before a sandbox, mark_wait_for_helpers is called
  *                     (collect_before_exec, collect_never_again).
@@ -105,7 +105,7 @@ static void wait_for_work(unsigned turn)
     atomic_fetch_sub(&mark.asleep, 1);
 }
 
-/* Until all markers are idle: [idle-is-empty]. */
+/* Until all markers are idle: [idle is empty]. */
 static void drain_in_parallel(struct marker *marker)
 {
     for (;;) {
@@ -184,7 +184,7 @@ void mark_prepare(void)
     }
 }
 
-/* [no-helper-at-rest]. The word `running` is no help: the kernel clears it before it takes the
+/* [no helper at rest]. The word `running` is no help: the kernel clears it before it takes the
  * thread off the process's list and gives its credentials back. A tracer may keep a helper for
  * ever, and another thread may have the helper's number by now. So the wait ends after NAPS naps:
  * some 2 s, and more where processors are busy. */

@@ -29,11 +29,11 @@
  * changed: changed.c. marker.h has a drawing of all of these.
  *
  * Invariants while markers run
- * [stopped-bits]      The world is stopped, so which blocks are live does not change: `free`,
+ * [stopped bits]      The world is stopped, so which blocks are live does not change: `free`,
  *                     `remote` and `retired` of a slab are only read. Blocks in local free lists
- *                     are free here ([local-is-free], gc/cycle/collect_steps.c). In a slice of a
+ *                     are free here ([local is free], gc/cycle/collect_steps.c). In a slice of a
  *                     cycle the bits change, and such blocks look live; see slices.c.
- * [marks-only-grow]   A mark bit goes from 0 to 1, and the marker that changed it scans the
+ * [marks only grow]   A mark bit goes from 0 to 1, and the marker that changed it scans the
  *                     block. So a block is scanned once. Where several markers may run the change
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
  *                     the stop.
@@ -43,7 +43,7 @@
  *                     block there is old. Which slabs are young a map of granules tells, so that a
  *                     word that names an old block costs a byte of a few pages, and no look at its
  *                     slab's record.
- * [own-stack]         A marker's stack, ranges, queue and counters belong to its thread.
+ * [own stack]         A marker's stack, ranges, queue and counters belong to its thread.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
  * collection", ASPLOS 2004 (the prefetch queue); Boehm, "Reducing garbage collector cache misses",
@@ -115,7 +115,7 @@ void mark_add_to_bounds(const struct slab *slab)
 }
 
 /* The mark bit of a block that is not live is set: no marker looks into it, and in a late sweep
- * nobody takes it for dead ([listed-is-marked], alloc/blocks/late_sweep.h). */
+ * nobody takes it for dead ([listed is marked], alloc/blocks/late_sweep.h). */
 void mark_clear_marks(void *unused, struct slab *slab)
 {
     (void)unused;
@@ -161,7 +161,7 @@ bool mark_reads_in_place(size_t block_bytes)
     return !mark.skips_unreadable || !may_lack_pages(block_bytes);
 }
 
-/* Who has a mark is not followed: [marks-only-grow]. */
+/* Who has a mark is not followed: [marks only grow]. */
 static void skip_small(struct slab *slab, uintptr_t start, uintptr_t end)
 {
     uintptr_t base = (uintptr_t)slab->base;

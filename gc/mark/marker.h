@@ -76,7 +76,7 @@ struct marker {
     _Atomic int32_t thread;   /* its number; 0: none, or one that is gone for sure */
 };
 
-/* Who writes: the thread that has stopped the world, or has the slice ([one-collection],
+/* Who writes: the thread that has stopped the world, or has the slice ([one collection],
  * gc/world/collection.h). While several markers run, nobody, but for what they share. */
 extern struct marking {
     unsigned most_markers;
@@ -97,7 +97,7 @@ extern struct marking {
     char *copy;
     const void *suspect; /* see struct mark_result */
     size_t suspect_bytes;
-    /* What markers share. See [pool-under-lock], [idle-is-empty] in helpers.c. */
+    /* What markers share. See [pool under lock], [idle is empty] in helpers.c. */
     _Atomic uint32_t pool_lock;
     uintptr_t *pool;
     size_t pool_words;

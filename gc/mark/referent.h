@@ -12,7 +12,7 @@
 #include "gc/mark/marker.h"
 #include "vm/granule_map.h"
 
-/* Sets a live block's mark: [marks-only-grow]. False: it is set already, or the block is not live.
+/* Sets a live block's mark: [marks only grow]. False: it is set already, or the block is not live.
  */
 static inline bool set_mark(struct slab_word *bits, uint64_t bit, bool shared)
 {
@@ -40,7 +40,7 @@ static inline bool find_referent(uintptr_t word, struct referent *referent)
     return true;
 }
 
-/* In a stopped world the answer stays right: [stopped-bits]. In a slice it may be late. */
+/* In a stopped world the answer stays right: [stopped bits]. In a slice it may be late. */
 static inline bool is_live(const struct referent *referent)
 {
     const struct slab_word *bits = referent->bits;

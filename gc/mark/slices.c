@@ -23,7 +23,7 @@
  *                     them away.
  * [free is marked]    At the last stop every block that is not live has its mark, so that no marker
  *                     looks into it, and a late sweep does not take it for dead
- *                     ([listed-is-marked], alloc/blocks/late_sweep.h). A block that is free then
+ *                     ([listed is marked], alloc/blocks/late_sweep.h). A block that is free then
  *                     was free at the first stop, or of a newer slab; or it was on its way from a
  *                     list at the first stop, and is marked from the thread's register, a root; or
  *                     it was freed since, which blocks_have_freed tells; or its thread is in free,

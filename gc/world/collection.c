@@ -259,7 +259,7 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
         give_up(driver, &driver->statistics.given_up_roots, times->begun);
 }
 
-/* [running-then-execs]. STOP_FAILURES: there may be no collection. */
+/* [running then execs]. STOP_FAILURES: there may be no collection. */
 static enum stop_failure stop_if_allowed(struct collection_driver *driver)
 {
     atomic_store(&driver->running, true);
@@ -292,7 +292,7 @@ static void stop_and_collect(void *argument, uintptr_t stack_pointer)
         driver->collector->finish(&driver->current);
 }
 
-/* [running-then-execs] */
+/* [running then execs] */
 static void wait_for_stop(const struct collection_driver *driver)
 {
     static const struct timespec nap = {.tv_nsec = 100000};
@@ -392,7 +392,7 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
     signals_restore(mask);
 }
 
-/* Takes the lock of the roots ([no-lock-while-stopped]), with all signals blocked. It waits with
+/* Takes the lock of the roots ([no lock while stopped]), with all signals blocked. It waits with
  * them open: the holder may have been interrupted by a handler that calls setuid, for which libc
  * waits until each thread has taken a signal. Returns what was blocked before. */
 static uint64_t lock_roots(void)

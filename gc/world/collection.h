@@ -26,16 +26,16 @@
  * a system call. What it leaves in the heap of `blocks`, alloc/blocks/heap.h says.
  *
  * Invariants
- * [no-heap-lock-stopped]  The caller holds the lock of the heap from before the stop until after
+ * [no heap lock stopped]  The caller holds the lock of the heap from before the stop until after
  *                         `finish`. So no stopped thread holds it, and between begin and sweep the
  *                         heap is as a thread without the lock may leave it. For `blocks` that is
  *                         [no stopped holder] (alloc/blocks/heap.h).
- * [no-lock-while-stopped] Between the stop and the resumption no lock is taken, of ours or of
+ * [no lock while stopped] Between the stop and the resumption no lock is taken, of ours or of
  *                         libc's: a stopped thread may hold it. Memory comes from mappings that
  *                         need none (vm/private_memory.h). Who must know of a lock looks whether it
  *                         is held, and does not wait (shim/route/route.c, needs_sites). The library
  *                         is linked with -z now, so that memcpy and its like do not enter ld.so.
- * [one-collection]        The caller holds a lock that no two collections hold at once: everything
+ * [one collection]        The caller holds a lock that no two collections hold at once: everything
  *                         here that is not atomic belongs to the holder. Fork takes these
  *                         locks (vm/fork_chain.h), so it waits for the end of a collection, and
  *                         none is under way in the child. (A cycle may be between its stops:
@@ -145,7 +145,7 @@ bool collection_is_put_off(const struct collection_driver *driver);
  * longer runs the handler of a stop, and the signal would stay and kill the program that comes. So
  * no collection is under way when before_exec returns, and none begins before after_exec.
  *
- * [running-then-execs]: each side writes its own word (`running`, `execs`), then reads the
+ * [running then execs]: each side writes its own word (`running`, `execs`), then reads the
  * other's. A collection that finds an execve is given up; an execve waits while a stop runs. That
  * stop has its locks already and takes none, so it needs nothing of the thread that waits: this may
  * be a signal handler that has interrupted the holder of any lock. */
@@ -191,7 +191,7 @@ bool collection_is_available(const struct collection_driver *driver);
 /* False: there are none, or this is a child by number, or of vfork. Any thread, no lock. */
 bool collection_is_of_this_process(const struct collection_driver *driver);
 
-/* From now on there are none: for a sandbox. [running-then-execs] holds with `available` as with
+/* From now on there are none: for a sandbox. [running then execs] holds with `available` as with
  * `execs`, so no lock is needed. False: nothing has changed, because there were none, or because it
  * is a vfork child that enters one. */
 bool collection_never_again(struct collection_driver *driver);

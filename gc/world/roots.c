@@ -102,7 +102,7 @@
 
 enum { RED_ZONE = 128, BUFFER_BYTES = 64 << 10 };
 
-/* Who writes: the collection at hand ([one-collection], collection.h). */
+/* Who writes: the collection at hand ([one collection], collection.h). */
 static struct {
     char *buffer;
     size_t memory_bytes; /* of the machine */

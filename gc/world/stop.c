@@ -32,12 +32,12 @@
  *   was_in_call   Writer: the stopped thread. A guess, in no order with anything.
  *   on_request    Writer: stop_listen, always the same value.
  * Invariants
- * [late-ack]      A thread that answers too late finds GONE or another epoch in its state, or the
+ * [late ack]      A thread that answers too late finds GONE or another epoch in its state, or the
  *                 epoch changed, and returns from the signal at once. So a stop that is given up
  *                 leaves nothing behind.
- * [frame-stays]   A thread whose frame is in its state does not leave the handler until the epoch
+ * [frame stays]   A thread whose frame is in its state does not leave the handler until the epoch
  *                 changes. The stopper reads frames only before resume_world.
- * [closed-set]    When stop_world returns STOP_DONE, every thread of the process is the stopper,
+ * [closed set]    When stop_world returns STOP_DONE, every thread of the process is the stopper,
  *                 is stopped, or runs no code of the program. For that the last list must be
  *                 complete. The kernel's list is not, if a thread ends at the moment when it is
  *                 listed: Linux then leaves out the next one (next_tid and first_tid in
@@ -480,7 +480,7 @@ static bool is_in_call(const ucontext_t *context)
     return registers[REG_RAX] == -EINTR || is_at_system_call(registers);
 }
 
-/* [late-ack], [frame-stays] */
+/* [late ack], [frame stays] */
 static void wait_for_resume(struct frame *frame, uint64_t cookie)
 {
     size_t index = cookie & ((1 << INDEX_BITS) - 1);
@@ -776,7 +776,7 @@ static bool list_may_lack_one(void)
     return false;
 }
 
-/* [closed-set] */
+/* [closed set] */
 static bool stop_all(void)
 {
     do {
@@ -808,7 +808,7 @@ enum stop_failure stop_world(void)
     return stop.failure;
 }
 
-/* The states first: whoever sees the new epoch may leave its frame. [frame-stays] */
+/* The states first: whoever sees the new epoch may leave its frame. [frame stays] */
 void resume_world(void)
 {
     for (size_t i = 0; i < stop.count; i++)

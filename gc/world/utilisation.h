@@ -35,7 +35,7 @@ struct utilisation {
     } stops[UTILISATION_STOPS]; /* by their number; a new one takes the place of the oldest */
 };
 
-/* A stop is over. Stops are told in their order and do not overlap. [one-collection] */
+/* A stop is over. Stops are told in their order and do not overlap. [one collection] */
 void utilisation_add(struct utilisation *utilisation, uint64_t begun_ns, uint64_t ended_ns);
 
 /* Tells a figure for each window, none if NULL. */

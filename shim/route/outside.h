@@ -4,7 +4,7 @@
  *
  * These functions take the heap's locks, which fork holds. Their caller may hold a lock of libc's
  * for which fork waits: a stream's write function does. So they must not wait for fork, no more
- * than malloc may ([nobody-waits], vm/freeze.h). Each call is an operation, for whose end fork
+ * than malloc may ([nobody waits], vm/freeze.h). Each call is an operation, for whose end fork
  * waits. While the heap is frozen nobody looks into it, and tuning is deferred.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_OUTSIDE_H

@@ -7,7 +7,7 @@
  * that ends the hold. (A jump by setcontext leaves no frame in libc's eyes: the hold stays.)
  *
  * Invariant
- * [held-is-noted]  The program's signals are blocked while a hold begins, and while it ends. So no
+ * [held is noted]  The program's signals are blocked while a hold begins, and while it ends. So no
  *                  handler comes between the hold and its note. A vfork child holds nothing and
  *                  notes nothing: it has its parent's thread-local storage, and leaves its frames
  *                  without a word to libc.

@@ -23,6 +23,7 @@ def index() -> dict[str, str]:
     for row in filter(None, map(ROW.match, section.splitlines())):
         for name in NAME.findall(row["names"]):
             assert name not in found, f"[{name}] stands in two rows"
+            assert "-" not in name, f"[{name}] has hyphens: a search finds one spelling"
             found[name] = row["file"]
     return found
 

@@ -282,7 +282,7 @@ static uintptr_t scan_some(int page_file, uintptr_t start, uintptr_t end, uint64
     return scan.walk_end > start && scan.walk_end <= end ? scan.walk_end : 0;
 }
 
-/* [no-bit-unseen], [doubt is dirty]: where a part of the range could not be harvested, all of it is
+/* [no bit unseen], [doubt is dirty]: where a part of the range could not be harvested, all of it is
  * dirty to every consumer. */
 static bool harvest(const struct dirty_scan *scan, uintptr_t start, uintptr_t end, uint64_t flags)
 {

@@ -41,7 +41,7 @@
  *                       written. Pages that are not tracked are dirty.
  * [doubt is dirty]      Where a scan fails, even after it has protected a part of the pages, all
  *                       pages of the range that it was asked for are dirty to all consumers.
- * [no-bit-unseen]       No call takes a page's kernel bit without entering it in every bitmap.
+ * [no bit unseen]       No call takes a page's kernel bit without entering it in every bitmap.
  * [own memory only]     No ioctl is made in a process whose memory is not that of dirty_open or
  *                       dirty_forked: inherited descriptors still mean the parent's memory.
  *

@@ -28,7 +28,7 @@ static void *kept[BLOCKS];       /* roots, until they are hidden */
 static uintptr_t hidden[BLOCKS]; /* no addresses; 0: none */
 static unsigned sweeps[3];       /* by enum sweeper */
 
-/* [locked-sweep]: but for those in the stop, which the collecting thread's lock covers as well. */
+/* [locked sweep]: but for those in the stop, which the collecting thread's lock covers as well. */
 static void sweep_and_count(struct slab *slab, enum sweeper sweeper)
 {
     assert_false(lock_try(&blocks_heap.lock));

@@ -261,7 +261,7 @@ static void test_helpers_mark_each_block_once_and_end(void **state)
     }
 }
 
-/* [no-helper-at-rest]. Of a process of one thread the call asks nothing but that. */
+/* [no helper at rest]. Of a process of one thread the call asks nothing but that. */
 static void test_no_helper_is_left_when_it_was_waited_for(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * retired.pml: the bits of blocks whose free was ignored, of which many are in one word
- * ([retired-is-atomic], docs/design-generations.md). A thread frees block A while a sweep clears
+ * ([retired is atomic], docs/design-generations.md). A thread frees block A while a sweep clears
  * the bit of block B, which was freed before and is dead. Then the thread is handed B.
  *
  * Properties

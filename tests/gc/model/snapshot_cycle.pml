@@ -17,7 +17,7 @@
  *
  * Properties, at the last stop
  *   nothing-is-lost      What the program can reach has its mark.
- *   free-is-marked       So has what is free ([listed-is-marked], alloc/blocks/late_sweep.h).
+ *   free-is-marked       So has what is free ([listed is marked], alloc/blocks/late_sweep.h).
  *
  * A block that was hidden at the first stop does not count before it is freed and taken again.
  *
