@@ -53,63 +53,30 @@
  * running thread without a signal yet could then get the processor for a time slice of
  * milliseconds.
  *
- * System calls go on. A stop interrupts the system call that a thread is in, and the program must
- * not notice. At the end of the handler the thread is in one of these cases:
- *
- *     the call                                  what becomes of it
- *     is one that SA_RESTART restarts           the kernel restarts it
- *     ended with EINTR in spite of that (poll,  the thread is set back to the system call
- *       select, sleeps, ...). It has no limit,  instruction, so the call begins again
- *       or a point in time as its limit
- *     ended so, and the kernel has written the  the same; the time of the stop is taken off what
- *       time that is left for the program       is left, and a sleep with nothing left ends
- *     ended so; it has another limit, or which  the thread notes it (handled.c); the wrapper of
- *       call it is is not plain to see          libc's function calls again with what is left
- *                                               (shim/system_calls/waits.c)
- *     sent or received a part                   the same; the wrapper goes on with the rest
- *     any but the first, and a signal of the    it ends, as if the signal had come without a stop
- *       program's came during the stop, or its
- *       handler returned right before
- *     had not begun again yet: the thread was   it begins again; with a signal of the program's it
- *       set back by an earlier stop             ends with EINTR
- *
- * What has no wrapper (a call by number; read and connect on a socket with a limit) ends with EINTR
- * or with a part where a wrapper is named above.
- *
- * The look for the program's signal comes a few instructions before the return. A signal in between
- * finds the thread set back: when its handler returns, the wait has ended with EINTR (handled.c).
- *
- * The time of the stop is subtracted. Otherwise a short sleep would never end while collections
- * follow each other closely.
+ * A stop interrupts the system call that a thread is in. How it goes on: interrupted_waits.c.
  */
 #include "gc/world/stop.h"
 
 #include <cpuid.h>
 #include <errno.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/prctl.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <ucontext.h>
 
 #include "vm/private_memory.h"
 #include "vm/kernel/process.h"
-#include "gc/world/handled.h"
+#include "gc/world/interrupted_waits.h"
 #include "gc/world/recorder.h"
 #include "vm/clock.h"
 #include "vm/kernel_action.h"
 #include "vm/lock.h"
-#include "vm/pages.h"
-#include "vm/protection_keys.h"
 #include "vm/syscall.h"
 
 enum {
-    STOP_SIGNAL = 33,   /* SIGSETXID of glibc */
     STOP_CODE = -23117, /* negative: from a process; not one that the kernel or glibc uses */
     ASK_CODE = -23118,  /* as analysis/allotrope/features/leaks/ask.py sends it */
     MAX_THREADS = 65536,
@@ -152,14 +119,6 @@ static struct {
     _Atomic uint32_t acks, acks_needed; /* see above */
 } stop;
 
-/* As io_uring_enter takes it, and its flags. */
-struct ring_wait {
-    uint64_t mask;
-    uint32_t mask_bytes, least_wait;
-    uint64_t limit;
-};
-enum { RING_LIMIT_BELOW = 1 << 3, RING_LIMIT_REGISTERED = 1 << 6 };
-
 /* The action that on_signal replaces. install_handler writes it when on_signal is not the handler:
  * at the first collection or stop_listen, and after somebody else has set the action. A thread that
  * collects and one that listens may write it at the same time: both write what the kernel told
@@ -184,7 +143,6 @@ static void futex_wake_all(_Atomic uint32_t *word)
 
 /* In the thread that is stopped. */
 
-static bool code_may_be_unreadable; /* protection keys can forbid it */
 static bool can_read_gs_base;
 
 static uintptr_t gs_base(void)
@@ -193,291 +151,6 @@ static uintptr_t gs_base(void)
     if (can_read_gs_base)
         __asm__ volatile("rdgsbase %0" : "=r"(base));
     return base;
-}
-
-enum {
-    CALL_BYTES = 12, /* the longest way from loading a number to behind its system call */
-    NO_CALL = 0x90,  /* nop */
-};
-
-/* Copies memory of the program's. False: it cannot be read. */
-static bool read_program(const void *start, void *copy, size_t bytes)
-{
-    struct iovec to = {copy, bytes}, from = {(void *)(uintptr_t)start, bytes};
-    return SYSCALL_6(SYS_process_vm_readv, SYSCALL_0(SYS_getpid), &to, 1, &from, 1, 0) ==
-           (long)bytes;
-}
-
-/* Copies instructions; what cannot be read is NO_CALL. They may begin a page, or end it, and what
- * lies beside that page may be gone. */
-static void copy_code(uintptr_t start, unsigned char *copy, size_t bytes, uintptr_t running)
-{
-    bool in_page = (start ^ running) < PAGE_BYTES && ((start + bytes - 1) ^ running) < PAGE_BYTES;
-    memset(copy, NO_CALL, bytes);
-    if (in_page && !code_may_be_unreadable) {
-        memcpy(copy, (const void *)start, bytes);
-        return;
-    }
-    read_program((const void *)start, copy, bytes);
-}
-
-static bool is_system_call(const unsigned char *instruction)
-{
-    return instruction[0] == 0x0F && instruction[1] == 0x05;
-}
-
-static bool is_at_system_call(const greg_t *registers)
-{
-    unsigned char code[2];
-    uintptr_t at = (uintptr_t)registers[REG_RIP];
-    copy_code(at, code, sizeof code, at);
-    return is_system_call(code);
-}
-
-/* The number of the system call that has just ended: compilers and glibc load it right before, or
- * with one more instruction between. -1: it is not plain to see. */
-static long interrupted_call(const greg_t *registers)
-{
-    unsigned char code[CALL_BYTES];
-    uintptr_t after = (uintptr_t)registers[REG_RIP];
-    copy_code(after - CALL_BYTES, code, CALL_BYTES, after);
-    const unsigned char *call = code + CALL_BYTES - 2;
-    if (!is_system_call(call))
-        return -1;
-    for (int distance = 5; distance <= CALL_BYTES - 2; distance++) {
-        const unsigned char *at = call - distance;
-        if (at[0] == 0xB8 && at[3] == 0 && at[4] == 0) /* mov $number, %eax */
-            return at[1] | at[2] << 8;
-    }
-    return -1;
-}
-
-/* A pointer to the time may be in a structure that the flags tell of. The call may not have been
- * made yet: then the structure's address is the kernel's to judge. */
-static bool ring_waits_without_limit(const greg_t *registers)
-{
-    unsigned flags = (unsigned)registers[REG_R10];
-    if (flags & RING_LIMIT_REGISTERED)
-        return false;
-    struct ring_wait wait = {.limit = 0};
-    if (flags & RING_LIMIT_BELOW)
-        read_program((const void *)registers[REG_R8], &wait, sizeof wait);
-    return wait.limit == 0;
-}
-
-/* Whether the call may be restarted with the registers as they are. */
-static bool is_restartable(long call, const greg_t *registers)
-{
-    switch (call) {
-    case SYS_pause:
-    case SYS_rt_sigsuspend:
-    case SYS_select: /* the kernel has written back what is left */
-    case SYS_pselect6:
-    case SYS_ppoll:
-    case SYS_semop:
-    case SYS_msgrcv:
-    case SYS_msgsnd:
-        return true;
-    case SYS_poll:
-        return (int)registers[REG_RDX] < 0;
-    case SYS_epoll_wait:
-    case SYS_epoll_pwait:
-        return (int)registers[REG_R10] < 0;
-    case SYS_epoll_pwait2:
-    case SYS_semtimedop:
-        return registers[REG_R10] == 0;
-    case SYS_io_getevents:
-    case SYS_io_pgetevents:
-        return registers[REG_R8] == 0;
-    case SYS_io_uring_enter: /* has then handed in nothing */
-        return ring_waits_without_limit(registers);
-    case SYS_rt_sigtimedwait:
-        return registers[REG_RDX] == 0;
-    case SYS_clock_nanosleep:
-        return registers[REG_RSI] & TIMER_ABSTIME || registers[REG_R10] != 0;
-    case SYS_nanosleep:
-        return registers[REG_RSI] != 0;
-    case SYS_futex: {
-        int operation = (int)registers[REG_RSI] & FUTEX_CMD_MASK;
-        return operation == FUTEX_WAIT_BITSET || operation == FUTEX_WAIT_REQUEUE_PI ||
-               (operation == FUTEX_WAIT && registers[REG_R10] == 0);
-    }
-    default:
-        return false;
-    }
-}
-
-/* Whether a signal is to be delivered for which the program has a handler. */
-static bool program_has_signal(const ucontext_t *context)
-{
-    uint64_t pending = 0, blocked;
-    memcpy(&blocked, &context->uc_sigmask, sizeof blocked);
-    SYSCALL_2(SYS_rt_sigpending, &pending, sizeof pending);
-    pending &= ~blocked & ~(UINT64_C(1) << (STOP_SIGNAL - 1));
-    for (; pending; pending &= pending - 1) {
-        struct kernel_action action = {0};
-        kernel_set_action(__builtin_ctzl(pending) + 1, NULL, &action);
-        if ((uintptr_t)action.handler > 1) /* neither default nor ignored */
-            return true;
-    }
-    return false;
-}
-
-/* Whether the thread has just ended a call that may have transferred only a part of its bytes. Only
- * the wrapper that made the call knows whether it has. */
-static bool may_be_cut_short(const greg_t *registers)
-{
-    if (registers[REG_RAX] <= 0 || was_handled(registers))
-        return false;
-    switch (interrupted_call(registers)) {
-    case SYS_write:
-    case SYS_sendto:
-    case SYS_recvfrom:
-        return registers[REG_RAX] < registers[REG_RDX];
-    case SYS_writev:
-    case SYS_pwritev2:
-    case SYS_sendmsg:
-    case SYS_recvmsg:
-    case SYS_sendmmsg:
-    case SYS_recvmmsg:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Whether the thread has just ended a call in EINTR, and no handler of the program's has run since:
- * then it is the stop that has ended the call. */
-static bool is_interrupted(const greg_t *registers)
-{
-    return registers[REG_RAX] == -EINTR && !was_handled(registers);
-}
-
-/* The time that a wait still takes if it is restarted. The kernel wrote it when the signal came, or
- * it is what the program handed over right before. */
-struct time_left {
-    struct timespec *time; /* of the program; NULL: there is none */
-    int64_t units;         /* of its second field, in a second */
-    bool is_sleep;
-    bool has_slack; /* the kernel has counted in by how much it may be late */
-};
-
-static bool runs_while_stopped(clockid_t clock)
-{
-    return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID;
-}
-
-/* Returns none for a sleep that has not waited yet: it has only the time that the program asked
- * for, which may lie in memory that must not be written. */
-static struct time_left time_left(const greg_t *registers)
-{
-    bool interrupted = is_interrupted(registers);
-    if (!interrupted && !is_at_system_call(registers))
-        return (struct time_left){0};
-    greg_t asked, left;
-    switch (interrupted ? interrupted_call(registers) : registers[REG_RAX]) {
-    case SYS_select:
-        return (struct time_left){(struct timespec *)registers[REG_R8], 1000000, false, false};
-    case SYS_pselect6:
-        return (struct time_left){(struct timespec *)registers[REG_R8], 1000000000, false, false};
-    case SYS_ppoll:
-        return (struct time_left){(struct timespec *)registers[REG_RDX], 1000000000, false, false};
-    case SYS_nanosleep:
-        asked = registers[REG_RDI];
-        left = registers[REG_RSI];
-        break;
-    case SYS_clock_nanosleep:
-        asked = registers[REG_RDX];
-        left = registers[REG_R10];
-        if (!(registers[REG_RSI] & TIMER_ABSTIME) &&
-            runs_while_stopped((clockid_t)registers[REG_RDI]))
-            break;
-        return (struct time_left){0};
-    default:
-        return (struct time_left){0};
-    }
-    bool is_written = interrupted || asked == left;
-    return (struct time_left){is_written ? (struct timespec *)left : NULL, 1000000000, true,
-                              interrupted};
-}
-
-/* How late the kernel may end the calling thread's sleeps. Threads with real-time priorities have
- * none. */
-static uint64_t timer_slack_ns(void)
-{
-    long slack = SYSCALL_1(SYS_prctl, PR_GET_TIMERSLACK);
-    long policy = SYSCALL_1(SYS_sched_getscheduler, 0) & ~SCHED_RESET_ON_FORK;
-    bool is_ordinary = policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE;
-    return is_ordinary && !syscall_failed(slack) ? (uint64_t)slack : 0;
-}
-
-/* Takes the time that the thread was stopped for off what is left: the wait ends when the program
- * meant, however many stops there are. What cannot be written stays. Returns whether some is left.
- */
-static bool count_stop_as_waited(struct time_left left, uint64_t stopped_ns)
-{
-    const int64_t longest = INT64_C(1) << 32; /* seconds; a longer wait may end late */
-    int64_t now[2];
-    struct iovec own = {now, sizeof now}, program = {left.time, sizeof now};
-    if (!read_program(left.time, now, sizeof now) || now[0] < 0 || now[0] > longest || now[1] < 0 ||
-        now[1] >= left.units)
-        return true;
-    if (left.has_slack)
-        stopped_ns += timer_slack_ns();
-    int64_t units = now[0] * left.units + now[1] - (int64_t)stopped_ns / (1000000000 / left.units);
-    units = units > 0 ? units : 0;
-    now[0] = units / left.units;
-    now[1] = units % left.units;
-    SYSCALL_6(SYS_process_vm_writev, SYSCALL_0(SYS_getpid), &own, 1, &program, 1, 0);
-    return units > 0;
-}
-
-/* A sleep of no time would last as long as the kernel may be late, unless it is stopped again. */
-static void end_sleep(greg_t *registers)
-{
-    if (registers[REG_RAX] != -EINTR)
-        registers[REG_RIP] += 2; /* it was about to sleep */
-    registers[REG_RAX] = 0;
-}
-
-static void restart_interrupted_call(ucontext_t *context)
-{
-    greg_t *registers = context->uc_mcontext.gregs;
-    bool about_to_wait =
-        is_at_system_call(registers) && is_restartable(registers[REG_RAX], registers);
-    bool cut_short = !about_to_wait && may_be_cut_short(registers);
-    if (!about_to_wait && !cut_short && !is_interrupted(registers))
-        return;
-    if (program_has_signal(context)) {
-        if (about_to_wait) {
-            /* It was stopped again before the wait that was restarted: the program's signal would
-             * come before the wait. */
-            registers[REG_RAX] = -EINTR;
-            registers[REG_RIP] += 2;
-        }
-        return;
-    }
-    if (about_to_wait)
-        return;
-    long call = cut_short ? -1 : interrupted_call(registers);
-    if (call < 0 || !is_restartable(call, registers)) {
-        note_ended_wait();
-        return;
-    }
-    /* A relative sleep goes on with the time that the kernel wrote to where it was to. */
-    if (call == SYS_nanosleep)
-        registers[REG_RDI] = registers[REG_RSI];
-    if (call == SYS_clock_nanosleep && !(registers[REG_RSI] & TIMER_ABSTIME))
-        registers[REG_RDX] = registers[REG_R10];
-    registers[REG_RAX] = call;
-    registers[REG_RIP] -= 2;
-    mark_set_back(registers);
-}
-
-static bool is_in_call(const ucontext_t *context)
-{
-    const greg_t *registers = context->uc_mcontext.gregs;
-    return registers[REG_RAX] == -EINTR || is_at_system_call(registers);
 }
 
 /* [late ack], [frame stays] */
@@ -498,29 +171,6 @@ static void wait_for_resume(struct frame *frame, uint64_t cookie)
 }
 
 static void (*on_request)(uintptr_t rip);
-
-/* A wait that a stop or an answer interrupts. */
-struct interrupted_wait {
-    struct time_left left;
-    uint64_t begun_ns; /* of the interruption; where time is left */
-};
-
-static struct interrupted_wait interrupt_wait(const ucontext_t *context)
-{
-    struct interrupted_wait wait = {.left = time_left(context->uc_mcontext.gregs)};
-    wait.begun_ns = wait.left.time ? monotonic_ns() : 0;
-    return wait;
-}
-
-static void continue_wait(const struct interrupted_wait *wait, ucontext_t *context)
-{
-    bool is_over =
-        wait->left.time && !count_stop_as_waited(wait->left, monotonic_ns() - wait->begun_ns);
-    if (is_over && wait->left.is_sleep)
-        end_sleep(context->uc_mcontext.gregs);
-    else
-        restart_interrupted_call(context);
-}
 
 /* Whether an alternate stack that the handler runs on has room for an answer. */
 static bool has_room_for_answer(const ucontext_t *context)
@@ -609,7 +259,7 @@ bool stop_init(void)
     unsigned a, b, c, d;
     can_read_gs_base = (getauxval(AT_HWCAP2) & BASES_ALLOWED) != 0 &&
                        __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && b & HAS_BASES;
-    code_may_be_unreadable = has_protection_keys();
+    interrupted_waits_init();
     stop.records = private_memory_map(MAX_THREADS * sizeof *stop.records);
     return stop.records != NULL;
 }

@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* SIGSETXID of glibc. */
+enum { STOP_SIGNAL = 33 };
+
 /* Where a stopped thread is. */
 struct stopped_thread {
     uintptr_t stack_pointer;  /* when the signal came */

@@ -4,10 +4,10 @@
  *
  * A collection stops threads by a signal. The kernel ends some waits with EINTR then, although the
  * program has no handler for the signal. The collector restarts most of them where it stopped the
- * thread (gc/world/stop.c), but not those whose timeout is a number of milliseconds: it does not
- * know how much of it has passed. The functions here do, and restart them with what remains. The
- * allocator says whether a collection alone has ended the wait (ended_waits); EINTR for a signal of
- * the program is passed on.
+ * thread (gc/world/interrupted_waits.c), but not those whose timeout is a number of milliseconds:
+ * it does not know how much of it has passed. The functions here do, and restart them with what
+ * remains. The allocator says whether a collection alone has ended the wait (ended_waits); EINTR
+ * for a signal of the program is passed on.
  *
  * With an allocator that is no collector, each function is libc's.
  */

@@ -344,7 +344,7 @@ static void answer(uintptr_t rip)
 /* As another process asks (stop_listen). */
 static void ask_for(uint64_t time_ns)
 {
-    enum { STOP_SIGNAL = 33, ASK_CODE = -23118 };
+    enum { ASK_CODE = -23118 };
     siginfo_t info = {.si_signo = STOP_SIGNAL, .si_code = ASK_CODE};
     answer_ns = time_ns;
     assert_true(stop_listen(answer));
