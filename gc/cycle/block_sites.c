@@ -4,18 +4,14 @@
  */
 #include "gc/cycle/block_sites.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <stdatomic.h>
-#include <string.h>
 
+#include "vm/code_place.h"
 #include "vm/private_memory.h"
 
 struct block_site {
     _Atomic uintptr_t block, site;
 };
-
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 bool block_sites_init(struct block_sites *sites, unsigned bits)
 {
@@ -47,15 +43,8 @@ uintptr_t block_sites_of(const struct block_sites *sites, const void *block)
 
 void message_site(struct message *message, uintptr_t site)
 {
-    struct dl_find_object object;
-    if (site == 0 || !_dl_find_object || _dl_find_object((void *)site, &object) != 0) {
-        message_text(message, site ? "" : "an unknown site");
-        if (site)
-            message_pointer(message, (const void *)site);
-        return;
-    }
-    const char *name = object.dlfo_link_map->l_name, *slash = strrchr(name, '/');
-    message_text(message, *name ? slash ? slash + 1 : name : "the program");
-    message_text(message, "+");
-    message_pointer(message, (const void *)(site - object.dlfo_link_map->l_addr));
+    if (site)
+        message_code_place(message, (const void *)site);
+    else
+        message_text(message, "an unknown site");
 }

@@ -29,7 +29,7 @@ void block_sites_note(const struct block_sites *sites, const void *block, const 
 /* 0: not known. */
 uintptr_t block_sites_of(const struct block_sites *sites, const void *block);
 
-/* "libfontconfig.so.1+0x1b2c3", as symbolizers want it. */
+/* As message_code_place() writes it. 0: an unknown site. */
 void message_site(struct message *message, uintptr_t site);
 
 #endif

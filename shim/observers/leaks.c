@@ -4,10 +4,9 @@
  */
 #include "shim/observers/leaks.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
+#include "vm/code_place.h"
 #include "vm/message.h"
 #include "vm/private_memory.h"
 #include "vm/syscall.h"
@@ -15,8 +14,6 @@
 enum { MOST_TOLD = 20, MOST_FRAMES_TOLD = 4 };
 
 struct leak_report leak_report;
-
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 /* What a search writes: shared with the child that may do it. */
 struct found {
@@ -178,22 +175,6 @@ static void write_tally(struct message *message, const struct leak_tally *tally)
     message_text(message, " that hang on leaks");
 }
 
-/* "server+0x12ab", as symbolizers want it. */
-static void write_frame(struct message *message, const void *address)
-{
-    struct dl_find_object object;
-    if (!_dl_find_object || _dl_find_object((void *)(uintptr_t)address, &object) != 0) {
-        message_pointer(message, address);
-        return;
-    }
-    const char *name = object.dlfo_link_map->l_name, *slash = strrchr(name, '/');
-    if (!*name)
-        name = "program";
-    message_text(message, slash ? slash + 1 : name);
-    message_text(message, "+");
-    message_pointer(message, (const char *)address - object.dlfo_link_map->l_addr);
-}
-
 static void tell_site(const struct site *site, const struct leak_tally *tally)
 {
     struct message message;
@@ -203,7 +184,7 @@ static void tell_site(const struct site *site, const struct leak_tally *tally)
     message_text(&message, ", allocated at ");
     for (uint32_t i = 0; i < site->depth && i < MOST_FRAMES_TOLD; i++) {
         message_text(&message, i ? " < " : "");
-        write_frame(&message, site->frames[i]);
+        message_code_place(&message, site->frames[i]);
     }
     message_send(&message);
 }

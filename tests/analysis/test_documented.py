@@ -51,6 +51,8 @@ def lacking(documents: str, names: Iterator[str]) -> list[str]:
         ("run", "-a", GENERATIONS, "--stats=FILE", "--", *WORK),
         ("run", "-a", GENERATIONS.replace("=on,v", "=fork,v"), "--stats=FILE", "--", *WORK),
         ("run", "-a", "gc:free=quarantine,every=20", "--stats=FILE", "--", *WORK),
+        ("run", "-a", "gc:classic,pointers=interior", "--stats=FILE", "--", *WORK),
+        ("run", "-a", "blocks:guard=100", "--stats=FILE", "--", *WORK),
         ("run", "-a", "glibc", "--latency=FILE", "--", *WORK),
         ("run", "-a", "gc", "--latency=FILE", "--", *WORK),
         ("list", "--json"),

@@ -20,7 +20,7 @@ UNDER = [DEFAULT, Under("every", LIBRARY, "gc:free=quarantine,every=40")]
 BLOCKS = Under("blocks", LIBRARY, "blocks")
 SHAPES = subprocess.run([str(STALE)], capture_output=True, text=True, check=True).stdout.split()
 EXPLOITED, FAULTED = 1, 77
-SITE = r"the program\+0x[0-9a-f]+"
+SITE = r"quarantined\+0x[0-9a-f]+"
 
 # Glibc, and `blocks`, notice these, or nothing lies at the address any more.
 NOTICED = {"resized-mapping", "poisoned-free-list", "freed-twice", "freed-twice-another-between"}
@@ -86,7 +86,7 @@ def test_second_free_ends_the_process_with_both_sites(name: str, under: Under) -
 
 
 def test_sites_lead_to_the_lines() -> None:
-    sites = re.findall(r"program\+(0x[0-9a-f]+)", run(QUARANTINED, "freed-twice").stderr)
+    sites = re.findall(r"quarantined\+(0x[0-9a-f]+)", run(QUARANTINED, "freed-twice").stderr)
     lines = subprocess.run(
         ["addr2line", "-fe", str(QUARANTINED), *(hex(int(site, 16) - 1) for site in sites)],
         capture_output=True,

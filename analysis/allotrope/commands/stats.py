@@ -49,7 +49,7 @@ def stats(context: click.Context, pid: int, as_json: bool, watch: bool, interval
         try:
             found = process.snapshot()
         except UserError as error:
-            click.echo(error.message, err=True)
+            click.echo(f"allotrope: {error.message}", err=True)
             return 0
         seconds = time.monotonic() - began
         line = json.dumps({"seconds": seconds} | found) if as_json else watch_line(found, seconds)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...output.sentences import counted
 from ...output.units import format_bytes, format_count, format_nanoseconds
+from .process import GIVEN_UP
 
 
 def as_lines(found: dict[str, Any]) -> list[str]:
@@ -48,20 +49,20 @@ def _collection_rows(made: dict[str, Any] | None) -> list[tuple[str, str]]:
     longest = format_nanoseconds(made["longest_pause_ns"])
     rows = [("collections", f"{made['count']:,}{minor}")]
     if made["count"]:
-        live = f"{format_bytes(made['live_bytes'])} live after the last"
-        freed = f"{format_bytes(made['freed_bytes'])} freed; " if "freed_bytes" in made else ""
-        rows += [
-            ("the program stood", f"{pauses} in all, {longest} at most"),
-            ("they found", freed + live),
-        ]
-    lost = [f"{count:,} {name}" for name, count in made["given_up"].items() if count]
-    return rows + ([("given up", ", ".join(lost))] if lost else [])
+        rows.append(("the program stood", f"{pauses} in all, {longest} at most"))
+        if "freed_bytes" in made:
+            rows.append(("they freed", format_bytes(made["freed_bytes"])))
+        rows.append(("live after the last", format_bytes(made["live_bytes"])))
+    lost = [f"{count:,}: {GIVEN_UP[name]}" for name, count in made["given_up"].items() if count]
+    return rows + ([("given up", "; ".join(lost))] if lost else [])
 
 
 def watch_header(has_collector: bool) -> str:
     names = ["heap", "resident", "process", "program"]
     header = f"{'time':>8} " + " ".join(f"{name:>10}" for name in names) + f" {'blocks':>9}"
-    return header + (f" {'collections':>11} {'longest':>8}" if has_collector else "")
+    return header + (
+        f" {'collections':>11} {'given up':>8} {'longest':>8}" if has_collector else ""
+    )
 
 
 def watch_line(found: dict[str, Any], seconds: float) -> str:
@@ -75,4 +76,5 @@ def watch_line(found: dict[str, Any], seconds: float) -> str:
     if made is None:
         return line
     longest = format_nanoseconds(made["longest_pause_ns"]) if made["count"] else "-"
-    return f"{line} {made['count']:>11,} {longest:>8}"
+    lost = sum(made["given_up"].values())
+    return f"{line} {made['count']:>11,} {lost:>8,} {longest:>8}"

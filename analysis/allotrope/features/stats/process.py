@@ -22,15 +22,16 @@ from ...system.process_tree import proc_text
 SCHEMA = "allotrope.live/1"
 TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE_SECONDS = 5  # how old a process is that is not waited for
+OBSERVED = "next"  # our library stands in front of it, for --latency
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
-GIVEN_UP = (
-    "no_thread_list",
-    "no_signal",
-    "thread_does_not_stop",
-    "too_many_threads",
-    "roots_unreadable",
-    "not_available",
-)
+GIVEN_UP = {  # why a collection was given up
+    "no_thread_list": "the threads cannot be listed",
+    "no_signal": "the kernel sends no signal",
+    "thread_does_not_stop": "a thread does not stop",
+    "too_many_threads": "there are too many threads",
+    "roots_unreadable": "the roots cannot be read",
+    "not_available": "not possible at that moment",
+}
 CALLS = ("malloc", "calloc", "realloc", "aligned", "free")
 
 
@@ -156,13 +157,18 @@ def _look_for(pid: int) -> Process:
         raise UserError(why_unreadable(pid)) from None
     except (OSError, struct.error):
         raise _ended(pid) from None
+    if published is not None and published.allocator == OBSERVED:
+        raise UserError(
+            f"process {pid} ({_command(pid)}) has an allocator that is not ours, and its heap is "
+            "not known: `stats` tells of `allotrope run -a ALLOCATOR` with one of our own"
+        )
     if published is not None:
         return Process(pid, started, published)
     if not maps:
         raise UserError(f"process {pid} has no memory: it is a kernel thread or has just ended")
     raise NotOurs(
-        f"process {pid} ({_command(pid)}) does not run under allotrope; start it with `allotrope "
-        "run -a ALLOCATOR -- CMD`"
+        f"process {pid} ({_command(pid)}) does not run under an allocator of ours; start it with "
+        "`allotrope run -a ALLOCATOR -- CMD`, and one of those that `allotrope list` shows first"
     )
 
 
