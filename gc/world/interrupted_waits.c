@@ -34,6 +34,7 @@
 #include "gc/world/interrupted_waits.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -65,8 +66,9 @@ void interrupted_waits_init(void)
 }
 
 enum {
-    CALL_BYTES = 12, /* the longest way from loading a number to behind its system call */
-    NO_CALL = 0x90,  /* nop */
+    CALL_BYTES = 12,    /* from loading a number to behind its system call, where it is plain */
+    FARTHER_BYTES = 17, /* glibc's recvfrom and sendto, in programs with threads */
+    NO_CALL = 0x90,     /* nop */
 };
 
 /* Copies memory of the program's. False: it cannot be read. */
@@ -104,21 +106,27 @@ static bool is_at_system_call(const greg_t *registers)
 }
 
 /* The number of the system call that has just ended: compilers and glibc load it right before, or
- * with one more instruction between. -1: it is not plain to see. */
-static long interrupted_call(const greg_t *registers)
+ * with one more instruction between. bytes: how far to look; beyond CALL_BYTES it is a guess. -1:
+ * it is not plain to see. */
+static long call_within(const greg_t *registers, size_t bytes)
 {
-    unsigned char code[CALL_BYTES];
+    unsigned char code[FARTHER_BYTES];
     uintptr_t after = (uintptr_t)registers[REG_RIP];
-    copy_code(after - CALL_BYTES, code, CALL_BYTES, after);
-    const unsigned char *call = code + CALL_BYTES - 2;
+    copy_code(after - bytes, code, bytes, after);
+    const unsigned char *call = code + bytes - 2;
     if (!is_system_call(call))
         return -1;
-    for (int distance = 5; distance <= CALL_BYTES - 2; distance++) {
+    for (size_t distance = 5; distance <= bytes - 2; distance++) {
         const unsigned char *at = call - distance;
         if (at[0] == 0xB8 && at[3] == 0 && at[4] == 0) /* mov $number, %eax */
             return at[1] | at[2] << 8;
     }
     return -1;
+}
+
+static long interrupted_call(const greg_t *registers)
+{
+    return call_within(registers, CALL_BYTES);
 }
 
 /* A pointer to the time may be in a structure that the flags tell of. The call may not have been
@@ -147,11 +155,11 @@ static bool is_restartable(long call, const greg_t *registers)
     case SYS_msgrcv:
     case SYS_msgsnd:
         return true;
-    case SYS_poll:
-        return (int)registers[REG_RDX] < 0;
+    case SYS_poll: /* without a limit, or without a wait */
+        return (int)registers[REG_RDX] <= 0;
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
-        return (int)registers[REG_R10] < 0;
+        return (int)registers[REG_R10] <= 0;
     case SYS_epoll_pwait2:
     case SYS_semtimedop:
         return registers[REG_R10] == 0;
@@ -176,8 +184,45 @@ static bool is_restartable(long call, const greg_t *registers)
     }
 }
 
-/* Whether a signal is to be delivered for which the program has a handler. */
-static bool program_has_signal(const ucontext_t *context)
+/* Whether the kernel has set the thread back to a call that SA_RESTART restarts, and that a handler
+ * without SA_RESTART ends. (Others are made again whoever handles the signal, as fork is.) */
+static bool is_set_back_by_kernel(const greg_t *registers)
+{
+    if (registers[REG_RCX] != registers[REG_RIP] + 2 || registers[REG_R11] != registers[REG_EFL] ||
+        !is_at_system_call(registers))
+        return false;
+    switch (registers[REG_RAX]) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_flock:
+    case SYS_mq_timedsend:
+    case SYS_mq_timedreceive:
+        return true;
+    case SYS_fcntl:
+        return registers[REG_RSI] == F_SETLKW || registers[REG_RSI] == F_OFD_SETLKW;
+    case SYS_futex: {
+        int operation = (int)registers[REG_RSI] & FUTEX_CMD_MASK;
+        return operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
+    }
+    default:
+        return false;
+    }
+}
+
+/* Whether a signal is to be delivered for which the program has a handler. without: and whose
+ * handler has none of these flags. */
+static bool program_has_signal(const ucontext_t *context, unsigned long without)
 {
     uint64_t pending = 0, blocked;
     memcpy(&blocked, &context->uc_sigmask, sizeof blocked);
@@ -186,19 +231,19 @@ static bool program_has_signal(const ucontext_t *context)
     for (; pending; pending &= pending - 1) {
         struct kernel_action action = {0};
         kernel_set_action(__builtin_ctzl(pending) + 1, NULL, &action);
-        if ((uintptr_t)action.handler > 1) /* neither default nor ignored */
+        if ((uintptr_t)action.handler > 1 && !(action.flags & without)) /* nor default or ignored */
             return true;
     }
     return false;
 }
 
 /* Whether the thread has just ended a call that may have transferred only a part of its bytes. Only
- * the wrapper that made the call knows whether it has. */
+ * the wrapper that made the call knows whether it has, so a guess will do. */
 static bool may_be_cut_short(const greg_t *registers)
 {
     if (registers[REG_RAX] <= 0 || was_handled(registers))
         return false;
-    switch (interrupted_call(registers)) {
+    switch (call_within(registers, FARTHER_BYTES)) {
     case SYS_write:
     case SYS_sendto:
     case SYS_recvfrom:
@@ -215,11 +260,21 @@ static bool may_be_cut_short(const greg_t *registers)
     }
 }
 
+static bool is_behind_system_call(const greg_t *registers)
+{
+    unsigned char code[2];
+    uintptr_t after = (uintptr_t)registers[REG_RIP];
+    copy_code(after - sizeof code, code, sizeof code, after);
+    return is_system_call(code);
+}
+
 /* Whether the thread has just ended a call in EINTR, and no handler of the program's has run since:
- * then it is the stop that has ended the call. */
+ * then it is the stop that has ended the call. A few instructions later the number is still in its
+ * register, but then something else has ended the call. */
 static bool is_interrupted(const greg_t *registers)
 {
-    return registers[REG_RAX] == -EINTR && !was_handled(registers);
+    return registers[REG_RAX] == -EINTR && !was_handled(registers) &&
+           is_behind_system_call(registers);
 }
 
 static bool runs_while_stopped(clockid_t clock)
@@ -300,21 +355,27 @@ static void end_sleep(greg_t *registers)
     registers[REG_RAX] = 0;
 }
 
+/* Ends a call that has not begun again: the program's signal would come before it. */
+static void end_call(greg_t *registers)
+{
+    registers[REG_RAX] = -EINTR;
+    registers[REG_RIP] += 2;
+}
+
 static void restart_interrupted_call(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
     bool about_to_wait =
         is_at_system_call(registers) && is_restartable(registers[REG_RAX], registers);
     bool cut_short = !about_to_wait && may_be_cut_short(registers);
+    if (!about_to_wait && is_set_back_by_kernel(registers) &&
+        program_has_signal(context, SA_RESTART))
+        end_call(registers);
     if (!about_to_wait && !cut_short && !is_interrupted(registers))
         return;
-    if (program_has_signal(context)) {
-        if (about_to_wait) {
-            /* It was stopped again before the wait that was restarted: the program's signal would
-             * come before the wait. */
-            registers[REG_RAX] = -EINTR;
-            registers[REG_RIP] += 2;
-        }
+    if (program_has_signal(context, 0)) {
+        if (about_to_wait) /* it was stopped again before the wait that was restarted */
+            end_call(registers);
         return;
     }
     if (about_to_wait)

@@ -52,10 +52,10 @@ static inline bool was_handled(const struct wait *wait)
     return now != wait->ended && now % 2 == 0;
 }
 
-/* Whether a collection alone ended the wait that has this result. */
-static inline bool was_ended_by_collection(struct wait *wait, long result)
+/* Whether a collection may have ended the wait that has this result. */
+static inline bool may_be_restarted(const struct wait *wait, long result)
 {
-    return result < 0 && errno == EINTR && was_interrupted(wait);
+    return result < 0 && errno == EINTR && wait->ended_waits;
 }
 
 static inline int remaining_ms(const struct wait *wait, int64_t limit_ns)

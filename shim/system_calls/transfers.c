@@ -115,15 +115,19 @@ static int remaining_timeout_ms(const struct wait *wait, int descriptor, int nam
 static bool must_restart_on_socket(struct wait *wait, long result, int descriptor, int timeout_name,
                                    short event)
 {
-    if (!was_ended_by_collection(wait, result))
+    if (!may_be_restarted(wait, result) || !was_interrupted(wait))
         return false;
     struct pollfd waited_for = {.fd = descriptor, .events = event};
     int found =
         poll(&waited_for, 1, remaining_ms(wait, socket_timeout_ns(descriptor, timeout_name)));
-    if (found == 0)
-        errno = EAGAIN;    /* as the socket's own timeout sets it */
+    if (found <= 0) {
+        errno = found == 0 ? EAGAIN : errno; /* as the socket's own timeout sets it */
+        return false;
+    }
+    bool handled = was_handled(wait);
     was_interrupted(wait); /* only the next one counts */
-    return found > 0;
+    errno = handled ? EINTR : errno;
+    return !handled;
 }
 
 static bool must_receive_again(struct wait *wait, long result, int descriptor)
@@ -363,14 +367,19 @@ static ssize_t send_to(int descriptor, const void *buffer, size_t bytes, int fla
                    descriptor, buffer, bytes, flags, address, length);
 }
 
-/* With an address a message is sent whole, or not at all. */
+/* With an address a message is sent whole, or not at all; but a stream ignores the address. */
 EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
                       const struct sockaddr *address, socklen_t length)
 {
     if (!address)
         return send(descriptor, buffer, bytes, flags);
     pin_message(buffer, bytes);
-    return send_to(descriptor, buffer, bytes, flags, address, length);
+    struct wait wait = begin_sending(bytes);
+    ssize_t done = send_to(descriptor, buffer, bytes, flags, address, length);
+    return (size_t)done < bytes && is_cut_short(&wait, descriptor, done, flags) &&
+                   is_stream(descriptor)
+               ? hand_on_bytes(&wait, descriptor, buffer, bytes, done, flags, send_part)
+               : done;
 }
 
 EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
@@ -455,14 +464,13 @@ EXPORT int sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
 
 static struct wait begin_receiving(int flags)
 {
-    return begin_wait(flags & MSG_WAITALL || may_have_mark(), may_have_timeout());
+    bool may_wait = !(flags & MSG_ERRQUEUE) && (flags & MSG_WAITALL || may_have_mark());
+    return begin_wait(may_wait, may_have_timeout());
 }
 
-EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
-                        struct sockaddr *address, socklen_t *length)
+static ssize_t receive_from(int descriptor, void *buffer, size_t bytes, int flags,
+                            struct sockaddr *address, socklen_t *length)
 {
-    if (!address)
-        return recv(descriptor, buffer, bytes, flags);
     WAIT_ON_SOCKET(recvfrom, must_receive_again,
                    SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address, length),
                    descriptor, buffer, bytes, flags, address, length);
@@ -493,12 +501,12 @@ static bool must_receive_more(struct wait *wait, int descriptor, ssize_t done, i
     return is_cut_short(wait, descriptor, done, flags) && is_stream(descriptor);
 }
 
-/* Whether to receive more of the rest now. Waits until there is some. A socket with a mark is
- * readable only when the mark is reached, which the rest may be too short for: there the call
- * itself waits. */
+/* Whether to receive more of the rest now. Waits until there is some, or urgent data, before which
+ * a call ends. A socket with a mark is readable only when the mark is reached, which the rest may
+ * be too short for: there the call itself waits. */
 static bool may_receive_more(const struct wait *wait, int descriptor)
 {
-    struct pollfd waited_for = {.fd = descriptor, .events = POLLIN};
+    struct pollfd waited_for = {.fd = descriptor, .events = POLLIN | POLLPRI};
     int unread = 0;
     if (was_handled(wait) || mark_of(descriptor) > 1)
         return !was_handled(wait);
@@ -509,14 +517,15 @@ static bool may_receive_more(const struct wait *wait, int descriptor)
     return unread > 0;
 }
 
-/* Whether descriptors have come with the bytes, or were lost for want of room. */
-static bool has_rights(struct msghdr *message)
+/* Whether descriptors have come with the bytes, or were lost for want of room. may_lose: other
+ * control data may be lost as well, which no transfer ends for. */
+static bool has_rights(struct msghdr *message, bool may_lose)
 {
     struct cmsghdr *each = CMSG_FIRSTHDR(message);
     for (; each; each = CMSG_NXTHDR(message, each))
         if (each->cmsg_level == SOL_SOCKET && each->cmsg_type == SCM_RIGHTS)
             return true;
-    return message->msg_flags & MSG_CTRUNC;
+    return !may_lose && message->msg_flags & MSG_CTRUNC;
 }
 
 /* Receives what is left of a message up to `least` bytes. given: its header before the first call.
@@ -525,8 +534,10 @@ static bool has_rights(struct msghdr *message)
 static ssize_t receive_rest(const struct wait *wait, int descriptor, const struct msghdr *given,
                             struct msghdr *told, ssize_t done, size_t least, int flags)
 {
+    bool may_lose = given->msg_controllen == 0 || option_of(descriptor, SO_DOMAIN) != AF_UNIX;
     flags |= mark_of(descriptor) > 1 ? 0 : MSG_DONTWAIT;
-    while ((size_t)done < least && !has_rights(told) && may_receive_more(wait, descriptor)) {
+    while ((size_t)done < least && !has_rights(told, may_lose) &&
+           may_receive_more(wait, descriptor)) {
         struct iovec part = rest_of_parts(given->msg_iov, given->msg_iovlen, (size_t)done);
         size_t missing = least - (size_t)done;
         part.iov_len = part.iov_len < missing ? part.iov_len : missing;
@@ -565,18 +576,35 @@ static ssize_t peek_again(struct wait *wait, int descriptor, void *buffer, size_
     return done;
 }
 
-EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
+/* After the `done` bytes of a call. Returns what is done then. */
+static ssize_t receive_rest_of_bytes(struct wait *wait, int descriptor, void *buffer, size_t bytes,
+                                     ssize_t done, int flags)
 {
-    struct wait wait = begin_receiving(flags);
-    ssize_t done = receive_some(descriptor, buffer, bytes, flags);
     if (flags & MSG_PEEK)
-        return peek_again(&wait, descriptor, buffer, bytes, done, flags);
-    if (!must_receive_more(&wait, descriptor, done, flags))
+        return peek_again(wait, descriptor, buffer, bytes, done, flags);
+    if (!must_receive_more(wait, descriptor, done, flags))
         return done;
     struct iovec part = {buffer, bytes};
     struct msghdr given = {.msg_iov = &part, .msg_iovlen = 1}, told = {.msg_controllen = 0};
     size_t least = least_of(descriptor, bytes, flags);
-    return receive_rest(&wait, descriptor, &given, &told, done, least, flags);
+    return receive_rest(wait, descriptor, &given, &told, done, least, flags);
+}
+
+EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
+{
+    struct wait wait = begin_receiving(flags);
+    ssize_t done = receive_some(descriptor, buffer, bytes, flags);
+    return receive_rest_of_bytes(&wait, descriptor, buffer, bytes, done, flags);
+}
+
+EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
+                        struct sockaddr *address, socklen_t *length)
+{
+    if (!address)
+        return recv(descriptor, buffer, bytes, flags);
+    struct wait wait = begin_receiving(flags);
+    ssize_t done = receive_from(descriptor, buffer, bytes, flags, address, length);
+    return receive_rest_of_bytes(&wait, descriptor, buffer, bytes, done, flags);
 }
 
 /* With the header that was given. */
@@ -616,34 +644,17 @@ static int receive_messages(int descriptor, struct mmsghdr *messages, unsigned c
                    messages, count, flags, span);
 }
 
-/* Whether there is another message. When a signal ends a call that has received some, Linux keeps
- * its own number for that as the socket's error, and the next call would return it. */
-static bool may_receive_message(const struct wait *wait, int descriptor)
-{
-    enum { ERESTARTSYS = 512 }; /* include/linux/errno.h */
-    struct pollfd waited_for = {.fd = descriptor, .events = POLLIN};
-    int error = option_of(descriptor, SO_ERROR);
-    return !was_handled(wait) && (error == 0 || error == EINTR || error == ERESTARTSYS) &&
-           poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, SO_RCVTIMEO)) > 0 &&
-           waited_for.revents & POLLIN;
-}
-
-/* The kernel looks at the span after each message. */
+/* A collection may end it early, with the messages that it has: the kernel tells neither of the
+ * next one what the limits leave for it, nor of an error before it is consumed. When a signal ends
+ * a call that has received some, Linux keeps its own number for that as the socket's error, and the
+ * next call would return it; it is taken away. */
 EXPORT int recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *span)
 {
-    struct wait wait = begin_wait(!(flags & MSG_WAITFORONE), span || may_have_timeout());
-    struct timespec given;
-    bool is_known =
-        !span || (wait.ended_waits && read_program(&given, span, sizeof given) == sizeof given);
-    int done = receive_messages(descriptor, messages, count, flags, span), more = done;
-    while (is_known && is_cut_short(&wait, descriptor, more, flags) && (unsigned)done < count &&
-           may_receive_message(&wait, descriptor)) {
-        if (span)
-            *span = remaining_span(&wait, given);
-        more = receive_messages(descriptor, messages + done, count - (unsigned)done, flags, span);
-        done += more > 0 ? more : 0;
-    }
+    struct wait wait = begin_wait(!(flags & MSG_WAITFORONE), false);
+    int done = receive_messages(descriptor, messages, count, flags, span);
+    if (is_cut_short(&wait, descriptor, done, flags) && (unsigned)done < count)
+        option_of(descriptor, SO_ERROR);
     return done;
 }
 

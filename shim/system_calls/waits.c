@@ -32,13 +32,14 @@ void __chk_fail(void) __attribute__((noreturn));
 
 enum { KERNEL_SIGSET_BYTES = 8 };
 
-/* Whether to restart the wait, then with a timeout of *left. */
+/* Whether to restart the wait, then with a timeout of *left. The question who has ended it comes
+ * last: a handler of the program's that runs between it and the next call ends nothing. */
 static bool must_restart(struct wait *wait, int result, int timeout_ms, int *left)
 {
-    if (!was_ended_by_collection(wait, result))
+    if (!may_be_restarted(wait, result))
         return false;
     *left = remaining_ms(wait, timeout_ms * INT64_C(1000000));
-    return true;
+    return was_interrupted(wait);
 }
 
 /* The body of such a function: restarts the wait until anything but a collection has ended it. In
@@ -92,10 +93,10 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
 static bool must_restart_span(struct wait *wait, int result, const struct timespec *span,
                               struct timespec *left)
 {
-    if (!was_ended_by_collection(wait, result))
+    if (!may_be_restarted(wait, result))
         return false;
     *left = remaining_span(wait, *span);
-    return true;
+    return was_interrupted(wait);
 }
 
 #define WAIT_SPAN(name, span, system_call, ...)                                             \

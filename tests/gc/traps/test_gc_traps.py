@@ -49,7 +49,7 @@ WAITS = (
 )
 RESTS = (
     "descriptors reset reset-message broken-send broken-write limit mark received-messages "
-    "sent-messages sent-long-messages"
+    "sent-messages sent-long-messages addressed addressed-send credentials urgent"
 )
 WORLD = (
     "epoll signal-values signal-by-descriptor "
