@@ -8,7 +8,6 @@
  * left for the next call. The argument names the case.
  */
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/gc/traps/tcp.h"
 #include "tests/gc/traps/trap.h"
 
 enum { FIRST = 10, ALL = 20, MANY_BYTES = 1 << 20, MESSAGES = 30 };
@@ -64,19 +64,6 @@ static pthread_t start(void *(*work)(void *))
 static void end(pthread_t thread)
 {
     require(pthread_join(thread, NULL) == 0);
-}
-
-static void connect_by_tcp(void)
-{
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof name;
-    int listening = socket(AF_INET, SOCK_STREAM, 0);
-    require(bind(listening, (struct sockaddr *)&name, bytes) == 0 && listen(listening, 1) == 0);
-    require(getsockname(listening, (struct sockaddr *)&name, &bytes) == 0);
-    ends[1] = socket(AF_INET, SOCK_STREAM, 0);
-    require(connect(ends[1], (struct sockaddr *)&name, bytes) == 0);
-    ends[0] = accept(listening, NULL, NULL);
-    require(ends[0] >= 0);
 }
 
 static void connect_pair(int type)
@@ -161,7 +148,7 @@ static void *receive_message_until_error(void *unused)
 static void reset(void *(*receive)(void *))
 {
     struct linger at_once = {.l_onoff = 1};
-    connect_by_tcp();
+    connect_by_tcp(&ends[1], &ends[0]);
     pthread_t thread = start(receive);
     send_bytes(FIRST);
     cut_short();
@@ -198,7 +185,7 @@ static void broken_send(void)
 {
     int room = 16384;
     require(signal(SIGPIPE, on_broken) == SIG_DFL);
-    connect_by_tcp();
+    connect_by_tcp(&ends[1], &ends[0]);
     require(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room) == 0);
     require(setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &room, sizeof room) == 0);
     pthread_t thread = start(send_until_error);
@@ -310,8 +297,7 @@ static void addressed_send(void)
 {
     static char taken[MANY_BYTES];
     int little = 4096;
-    connect_by_tcp();
-    setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    connect_by_tcp(&ends[1], &ends[0]);
     setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
     pthread_t thread = start(send_with_address);
     cut_short();
@@ -344,7 +330,7 @@ static void *receive_until_urgent(void *unused)
 
 static void urgent(void)
 {
-    connect_by_tcp();
+    connect_by_tcp(&ends[1], &ends[0]);
     pthread_t thread = start(receive_until_urgent);
     send_bytes(FIRST);
     cut_short();
@@ -435,7 +421,7 @@ int main(int count, char **arguments)
     else if (!strcmp(name, "mark"))
         mark();
     else if (!strcmp(name, "addressed")) {
-        connect_by_tcp();
+        connect_by_tcp(&ends[1], &ends[0]);
         receive_rest(receive_with_address);
     } else if (!strcmp(name, "addressed-send"))
         addressed_send();

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -29,6 +28,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "tests/gc/traps/tcp.h"
 #include "tests/gc/traps/trap.h"
 
 enum { COLLECTIONS = 150 };
@@ -502,18 +502,6 @@ static void *receive_many(void *unused)
 }
 
 /* A peek for more than is there: pairs of Unix do not wait for it, so TCP. */
-static void connect_by_tcp(void)
-{
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof name;
-    int listening = socket(AF_INET, SOCK_STREAM, 0);
-    require(bind(listening, (struct sockaddr *)&name, bytes) == 0 && listen(listening, 1) == 0);
-    require(getsockname(listening, (struct sockaddr *)&name, &bytes) == 0);
-    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-    require(connect(ends[0], (struct sockaddr *)&name, bytes) == 0);
-    ends[1] = accept(listening, NULL, NULL);
-    require(ends[1] >= 0);
-}
 
 enum { PEEKED_BYTES = 20000, SENT_BYTES = 200 };
 
@@ -534,7 +522,7 @@ static void peek_while_collecting(void)
 {
     char bytes[SENT_BYTES];
     pthread_t thread;
-    connect_by_tcp();
+    connect_by_tcp(&ends[0], &ends[1]);
     require(pthread_create(&thread, NULL, peek, NULL) == 0);
     for (long sent = 0; sent < PEEKED_BYTES; sent += SENT_BYTES) {
         for (long i = 0; i < SENT_BYTES; i++)
