@@ -247,8 +247,8 @@ struct allocator {
      * before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);
     /* Where the program's signal handlers are to return to: code that the kernel takes for libc's
-     * own restorer. NULL: libc's own. */
-    void (*handler_restorer)(void);
+     * own restorer. Those without SA_RESTART, and those with it. NULL: libc's own. */
+    void (*handler_restorers[2])(void);
 };
 
 /* Set by the shim before init. An allocator calls it in each thread but the first that comes to

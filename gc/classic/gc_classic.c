@@ -656,5 +656,5 @@ const struct allocator gc_classic = {
     .before_exec = before_exec,
     .after_exec = after_exec,
     .ended_waits = last_ended_wait,
-    .handler_restorer = restore_from_program,
+    .handler_restorers = {restore_from_ending, restore_from_restarting},
 };

@@ -4,19 +4,24 @@
  *
  * A stop that interrupts a wait sees its EINTR, and so does one that comes as a handler of the
  * program's returns to that wait. The first must not end the wait; the second must leave it ended.
- * The kernel makes no difference between them. So the program's handlers return by way of a
- * restorer of ours, which marks the registers that they return to.
+ * The kernel makes no difference between them. So the program's handlers return by way of
+ * restorers of ours, which mark the registers that they return to.
  *
  * The instruction `syscall` overwrites rcx with the address behind it and r11 with the flags. No
  * code relies on either afterwards, and the next system call overwrites them again.
  *
- *     rcx      r11      the registers are
- *     rip      flags    those of a call that has ended, and nothing has happened since
- *     rip      ~flags   those of a call that has ended, and a handler has run since
- *     rip + 2  ~flags   set back to the call by a stop, and it has not begun again
+ *     rcx         r11     the registers are
+ *     rip         flags   those of a call that has ended, and nothing has happened since
+ *     rip         ~flags  those of a call that has ended, and a handler has run since
+ *     rip + 2     flags   set back to the call by the kernel, which does that where SA_RESTART
+ *                         restarts the call; it has not begun again
+ *     ~(rip + 2)  ~flags  the same, and a stop has seen it
+ *     rip + 2     ~flags  set back to the call by a stop, and it has not begun again
  *
- * The restorer makes the second of the first. It makes the second of the third too, with EINTR for
- * a result: the handler ran in the wait.
+ * The restorer makes the second of the first. It makes the second of the last too, with EINTR for
+ * a result: the handler ran in the wait. So it does with the one before the last, if its handler
+ * has no SA_RESTART; there are two restorers. The kernel's own it leaves alone: without a stop in
+ * between, the kernel has judged it.
  *
  * The wrapper of a function of libc's does not see the registers of its call. For it each thread
  * has a word that tells what happened last: a stop ended a wait (odd), or a handler returned
@@ -24,7 +29,7 @@
  *
  * Where system calls leave rcx as it is (processors with FRED), the restorer marks nothing but what
  * a stop has set back. Handlers that were installed by number, or by a library between, return
- * without it.
+ * without them.
  */
 #include "gc/world/handled.h"
 
@@ -77,16 +82,26 @@ bool was_handled(const greg_t *registers)
     return registers[REG_RCX] == registers[REG_RIP] && is_marked(registers);
 }
 
-void mark_set_back(greg_t *registers)
+static greg_t behind_next_call(const greg_t *registers)
 {
-    registers[REG_RCX] = registers[REG_RIP] + CALL_INSTRUCTION_BYTES;
-    registers[REG_R11] = ~registers[REG_EFL];
+    return registers[REG_RIP] + CALL_INSTRUCTION_BYTES;
 }
 
-static bool was_set_back(const greg_t *registers)
+enum set_back set_back(const greg_t *registers)
 {
-    return registers[REG_RCX] == registers[REG_RIP] + CALL_INSTRUCTION_BYTES &&
-           is_marked(registers);
+    greg_t behind = behind_next_call(registers);
+    if (registers[REG_RCX] == behind && is_marked(registers))
+        return SET_BACK_BY_STOP;
+    if (registers[REG_RCX] == behind && registers[REG_R11] == registers[REG_EFL])
+        return SET_BACK_BY_KERNEL;
+    return registers[REG_RCX] == ~behind && is_marked(registers) ? SET_BACK_FOR_STOP : NOT_SET_BACK;
+}
+
+void mark_set_back(greg_t *registers, enum set_back as)
+{
+    greg_t behind = behind_next_call(registers);
+    registers[REG_RCX] = as == SET_BACK_FOR_STOP ? ~behind : behind;
+    registers[REG_R11] = ~registers[REG_EFL];
 }
 
 static bool has_ended_call(const greg_t *registers)
@@ -94,17 +109,23 @@ static bool has_ended_call(const greg_t *registers)
     return registers[REG_RCX] == registers[REG_RIP] && registers[REG_R11] == registers[REG_EFL];
 }
 
+void end_call(greg_t *registers)
+{
+    registers[REG_RIP] = registers[REG_RCX] = behind_next_call(registers);
+    registers[REG_R11] = ~registers[REG_EFL];
+    registers[REG_RAX] = -EINTR;
+}
+
 /* The stack may be an alternate one that the handler has left little of: so no buffers here. */
-__attribute__((visibility("hidden"), used)) void note_handled(ucontext_t *context)
+__attribute__((visibility("hidden"), used)) void note_handled(ucontext_t *context, bool restarts)
 {
     greg_t *registers = context->uc_mcontext.gregs;
+    enum set_back set = set_back(registers);
     note_handler();
-    if (was_set_back(registers)) {
-        registers[REG_RIP] = registers[REG_RCX];
-        registers[REG_RAX] = -EINTR;
-    } else if (has_ended_call(registers)) {
+    if (set == SET_BACK_BY_STOP || (set == SET_BACK_FOR_STOP && !restarts))
+        end_call(registers);
+    else if (has_ended_call(registers))
         registers[REG_R11] = ~registers[REG_EFL];
-    }
 }
 
 /* Unwinders must be told where the frame of a signal has the registers, as libc's restorer tells
@@ -119,19 +140,23 @@ __attribute__((visibility("hidden"), used)) void note_handled(ucontext_t *contex
 #define RDX_RAX_RCX_RSP_RIP SAVED(1, 136) SAVED(0, 144) SAVED(2, 152) SAVED(7, 160) SAVED(16, 168)
 #define SAVED_REGISTERS R8_TO_R11 R12_TO_R15 RDI_RSI_RBP_RBX RDX_RAX_RCX_RSP_RIP
 
-__asm__(".pushsection .text\n\t"
-        ".p2align 4\n\t"
-        ".cfi_startproc\n\t"
-        ".cfi_signal_frame\n\t" STACK_POINTER_BEFORE(160) SAVED_REGISTERS
-        "nop\n\t"
-        ".globl restore_from_program\n\t"
-        ".hidden restore_from_program\n\t"
-        ".type restore_from_program, @function\n"
-        "restore_from_program:\n\t"
-        "movq %rsp, %rdi\n\t"
-        "call note_handled\n\t"
-        "movq $15, %rax\n\t" /* rt_sigreturn */
-        "syscall\n\t"
-        ".cfi_endproc\n\t"
-        ".size restore_from_program, . - restore_from_program\n\t"
-        ".popsection");
+#define RESTORER(name, restarts)                                              \
+    __asm__(".pushsection .text\n\t"                                          \
+            ".p2align 4\n\t"                                                  \
+            ".cfi_startproc\n\t"                                              \
+            ".cfi_signal_frame\n\t" STACK_POINTER_BEFORE(160) SAVED_REGISTERS \
+            "nop\n\t"                                                         \
+            ".globl " #name "\n\t"                                            \
+            ".hidden " #name "\n\t"                                           \
+            ".type " #name ", @function\n" #name ":\n\t"                      \
+            "movq %rsp, %rdi\n\t"                                             \
+            "movl $" #restarts ", %esi\n\t"                                   \
+            "call note_handled\n\t"                                           \
+            "movq $15, %rax\n\t" /* rt_sigreturn */                           \
+            "syscall\n\t"                                                     \
+            ".cfi_endproc\n\t"                                                \
+            ".size " #name ", . - " #name "\n\t"                              \
+            ".popsection")
+
+RESTORER(restore_from_ending, 0);
+RESTORER(restore_from_restarting, 1);

@@ -9,19 +9,33 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* Where the program's handlers return to, once the shim has installed them so. */
-void restore_from_program(void);
+/* Where the program's handlers return to, once the shim has installed them so: those without
+ * SA_RESTART, which end a wait, and those with it. */
+void restore_from_ending(void);
+void restore_from_restarting(void);
 
-/* What it does there: a handler has returned, to these registers. */
-void note_handled(ucontext_t *context);
+/* What they do there: a handler has returned, to these registers. */
+void note_handled(ucontext_t *context, bool restarts);
 
 /* Whether a handler has run between the system call that these registers come from and now. False
  * where it returned elsewhere. */
 bool was_handled(const greg_t *registers);
 
-/* A stop has set these registers back to the system call instruction: a handler that runs before
- * the call begins again will end it. */
-void mark_set_back(greg_t *registers);
+/* Who has set registers back to a system call instruction, so that the call begins again. By the
+ * registers alone: whether there is one, and which, is the caller's to look at. */
+enum set_back {
+    NOT_SET_BACK,
+    SET_BACK_BY_STOP,   /* any handler ends the call */
+    SET_BACK_BY_KERNEL, /* for a stop, or for a handler with SA_RESTART */
+    SET_BACK_FOR_STOP,  /* by the kernel; a handler without SA_RESTART ends the call */
+};
+enum set_back set_back(const greg_t *registers);
+
+/* A handler that runs before the call begins again is to end it. as: BY_STOP or FOR_STOP. */
+void mark_set_back(greg_t *registers, enum set_back as);
+
+/* Makes registers that were set back those of the call's end, with EINTR, by a handler. */
+void end_call(greg_t *registers);
 
 /* A stop has ended a wait of the calling thread, or cut a transfer of it short. */
 void note_ended_wait(void);

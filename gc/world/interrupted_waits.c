@@ -6,7 +6,7 @@
  * end of the handler the thread is in one of these cases:
  *
  *     the call                                  what becomes of it
- *     is one that SA_RESTART restarts           the kernel restarts it
+ *     is one that SA_RESTART restarts           the kernel sets the thread back to it
  *     ended with EINTR in spite of that (poll,  the thread is set back to the system call
  *       select, sleeps, ...). It has no limit,  instruction, so the call begins again
  *       or a point in time as its limit
@@ -21,12 +21,15 @@
  *       handler returned right before
  *     had not begun again yet: the thread was   it begins again; with a signal of the program's it
  *       set back by an earlier stop             ends with EINTR
+ *     had not begun again yet: the kernel has   the same, if the signal's handler has no SA_RESTART
+ *       set the thread back
  *
  * What has no wrapper (a call by number; read and connect on a socket with a limit) ends with EINTR
  * or with a part where a wrapper is named above.
  *
  * The look for the program's signal comes a few instructions before the return. A signal in between
- * finds the thread set back: when its handler returns, the wait has ended with EINTR (handled.c).
+ * finds the thread set back, and marked so: when its handler returns, the wait has ended with EINTR
+ * (handled.c).
  *
  * The time of the stop is subtracted. Otherwise a short sleep would never end while collections
  * follow each other closely.
@@ -39,6 +42,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 
@@ -174,6 +178,8 @@ static bool is_restartable(long call, const greg_t *registers)
         return registers[REG_RSI] & TIMER_ABSTIME || registers[REG_R10] != 0;
     case SYS_nanosleep:
         return registers[REG_RSI] != 0;
+    case SYS_ioctl: /* tcdrain; without an argument it sends a break */
+        return (int)registers[REG_RSI] == TCSBRK && (int)registers[REG_RDX] != 0;
     case SYS_futex: {
         int operation = (int)registers[REG_RSI] & FUTEX_CMD_MASK;
         return operation == FUTEX_WAIT_BITSET || operation == FUTEX_WAIT_REQUEUE_PI ||
@@ -184,12 +190,11 @@ static bool is_restartable(long call, const greg_t *registers)
     }
 }
 
-/* Whether the kernel has set the thread back to a call that SA_RESTART restarts, and that a handler
- * without SA_RESTART ends. (Others are made again whoever handles the signal, as fork is.) */
-static bool is_set_back_by_kernel(const greg_t *registers)
+/* Whether the thread is about to make a call that SA_RESTART restarts, and that a handler without
+ * SA_RESTART ends. (Others are made again whoever handles the signal, as fork is.) */
+static bool ends_without_restart(const greg_t *registers)
 {
-    if (registers[REG_RCX] != registers[REG_RIP] + 2 || registers[REG_R11] != registers[REG_EFL] ||
-        !is_at_system_call(registers))
+    if (!is_at_system_call(registers))
         return false;
     switch (registers[REG_RAX]) {
     case SYS_read:
@@ -200,6 +205,10 @@ static bool is_set_back_by_kernel(const greg_t *registers)
     case SYS_recvmsg:
     case SYS_sendto:
     case SYS_sendmsg:
+    case SYS_recvmmsg:
+    case SYS_sendmmsg:
+    case SYS_open: /* of a FIFO */
+    case SYS_openat:
     case SYS_accept:
     case SYS_accept4:
     case SYS_connect:
@@ -355,30 +364,28 @@ static void end_sleep(greg_t *registers)
     registers[REG_RAX] = 0;
 }
 
-/* Ends a call that has not begun again: the program's signal would come before it. */
-static void end_call(greg_t *registers)
+/* A call that has not begun again: the program's signal would come before it. */
+static void continue_set_back(ucontext_t *context, enum set_back by)
 {
-    registers[REG_RAX] = -EINTR;
-    registers[REG_RIP] += 2;
+    greg_t *registers = context->uc_mcontext.gregs;
+    if (by != SET_BACK_BY_STOP && !ends_without_restart(registers))
+        return;
+    if (program_has_signal(context, by == SET_BACK_BY_STOP ? 0 : SA_RESTART))
+        end_call(registers);
+    else
+        mark_set_back(registers, by == SET_BACK_BY_STOP ? by : SET_BACK_FOR_STOP);
 }
 
 static void restart_interrupted_call(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
-    bool about_to_wait =
-        is_at_system_call(registers) && is_restartable(registers[REG_RAX], registers);
-    bool cut_short = !about_to_wait && may_be_cut_short(registers);
-    if (!about_to_wait && is_set_back_by_kernel(registers) &&
-        program_has_signal(context, SA_RESTART))
-        end_call(registers);
-    if (!about_to_wait && !cut_short && !is_interrupted(registers))
-        return;
-    if (program_has_signal(context, 0)) {
-        if (about_to_wait) /* it was stopped again before the wait that was restarted */
-            end_call(registers);
+    enum set_back by = set_back(registers);
+    if (by != NOT_SET_BACK) {
+        continue_set_back(context, by);
         return;
     }
-    if (about_to_wait)
+    bool cut_short = may_be_cut_short(registers);
+    if ((!cut_short && !is_interrupted(registers)) || program_has_signal(context, 0))
         return;
     long call = cut_short ? -1 : interrupted_call(registers);
     if (call < 0 || !is_restartable(call, registers)) {
@@ -392,7 +399,7 @@ static void restart_interrupted_call(ucontext_t *context)
         registers[REG_RDX] = registers[REG_R10];
     registers[REG_RAX] = call;
     registers[REG_RIP] -= 2;
-    mark_set_back(registers);
+    mark_set_back(registers, SET_BACK_BY_STOP);
 }
 
 bool is_in_call(const ucontext_t *context)

@@ -2,7 +2,7 @@
  *
  * signals.c: the program's signal handlers, for an allocator that has a handler of SIGSEGV of its
  * own in front of the program's (struct allocator, fault_action), or wants to know when handlers
- * return (handler_restorer). All else goes to libc.
+ * return (handler_restorers). All else goes to libc.
  *
  * The restorer is set in the same call of the kernel as the handler. libc sets its own, and setting
  * another afterwards could undo what another thread, or a handler, has set meanwhile. So libc is
@@ -48,14 +48,14 @@ static const struct allocator *allocator_of(int number)
     const struct allocator *allocator = route_resolve()->allocator;
     if (allocator->fault_action && number == SIGSEGV)
         return allocator;
-    return allocator->handler_restorer && is_plain(number) && sigaction_is_libcs() ? allocator
-                                                                                   : NULL;
+    return allocator->handler_restorers[0] && is_plain(number) && sigaction_is_libcs() ? allocator
+                                                                                       : NULL;
 }
 
 static struct kernel_action to_kernel(const struct allocator *allocator,
                                       const struct sigaction *action)
 {
-    void (*restorer)(void) = allocator->handler_restorer;
+    void (*restorer)(void) = allocator->handler_restorers[(action->sa_flags & SA_RESTART) != 0];
     struct kernel_action found = {.handler = action->sa_sigaction,
                                   .flags = (unsigned)action->sa_flags | KERNEL_RESTORER,
                                   .restorer = restorer ? restorer : restore_from_signal};

@@ -2,10 +2,12 @@
  *
  * handled_waits.c: how often a wait goes on although a handler of the program's has run in it. One
  * thread waits, one allocates without a break, and the first sends a signal to each wait some
- * milliseconds after it has begun. The handler has no SA_RESTART, so each must end with EINTR.
+ * milliseconds after it has begun. The handler has no SA_RESTART, so each must end with EINTR. With
+ * `restart` it has, and no wait may end.
  *
  *     cc -O2 -pthread -o handled_waits tests/measure/handled_waits.c
  *     allotrope run -a gc:every=50 -- ./handled_waits SECONDS poll
+ *     allotrope run -a gc:every=50 -- ./handled_waits SECONDS read restart
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -141,6 +143,18 @@ static void end_a_wait(pthread_t waiter)
     has_begun = false;
 }
 
+/* Sends signals into a wait that goes on. */
+static long interrupt_a_wait(pthread_t waiter, double end)
+{
+    long sent = 0;
+    for (; now_ms() < end; sent++) {
+        has_begun = false; /* after a wait that has ended */
+        usleep(BEFORE_SIGNAL_US / 10 + (unsigned)random() % 300);
+        pthread_kill(waiter, SIGUSR1);
+    }
+    return sent;
+}
+
 static void open_all(void)
 {
     struct timeval limit = {.tv_usec = LIMIT_MS * 1000};
@@ -156,24 +170,30 @@ static void open_all(void)
 
 int main(int count, char **arguments)
 {
-    for (size_t i = 0; count == 3 && i < sizeof kinds / sizeof *kinds; i++)
+    bool restarts = count == 4 && strcmp(arguments[3], "restart") == 0;
+    for (size_t i = 0; count - restarts == 3 && i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(arguments[2], kinds[i].name) == 0)
             chosen = kinds[i].wait;
     if (!chosen) {
-        fputs("usage: handled_waits SECONDS KIND\n", stderr);
+        fputs("usage: handled_waits SECONDS KIND [restart]\n", stderr);
         return 2;
     }
-    struct sigaction action = {.sa_handler = handle};
+    struct sigaction action = {.sa_handler = handle, .sa_flags = restarts ? SA_RESTART : 0};
     pthread_t allocator, waiter;
     open_all();
     sigaction(SIGUSR1, &action, NULL);
     pthread_create(&allocator, NULL, allocate, NULL);
     pthread_create(&waiter, NULL, wait_often, NULL);
     double end = now_ms() + atof(arguments[1]) * 1e3;
-    while (now_ms() < end)
-        end_a_wait(waiter);
+    if (restarts) {
+        long sent = interrupt_a_wait(waiter, end);
+        printf("%s: %ld signals, %ld ended the wait\n", arguments[2], sent, (long)waits);
+    } else {
+        while (now_ms() < end)
+            end_a_wait(waiter);
+        printf("%s: %ld waits, %ld went on\n", arguments[2], (long)waits, (long)went_on);
+    }
     semctl(semaphores, 0, IPC_RMID);
-    printf("%s: %ld waits, %ld went on\n", arguments[2], (long)waits, (long)went_on);
     fflush(stdout);
     _exit(0);
 }

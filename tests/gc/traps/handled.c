@@ -11,12 +11,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -271,12 +273,55 @@ static void stop_within(void)
     require_end(&outer, thread);
 }
 
+/* Signals come into stops, of which each finds one pending. The handler has SA_RESTART, and so the
+ * wait goes on. They come from another process, which no stop holds up. */
+
+enum { STOPS = 100 };
+static sem_t semaphore;
+static _Atomic int handled;
+
+static void count_signal(int number)
+{
+    (void)number;
+    handled++;
+}
+
+static void *await_semaphore(void *unused)
+{
+    waiter = gettid();
+    require(sem_wait(&semaphore) == 0);
+    return unused;
+}
+
+static void stop_restarting(void)
+{
+    pthread_t thread;
+    struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
+    require(sem_init(&semaphore, 0, 0) == 0 && sigaction(SIGNAL, &action, NULL) == 0);
+    require(pthread_create(&thread, NULL, await_semaphore, NULL) == 0);
+    while (!waiter || !is_waiting_in(SYS_futex))
+        sched_yield();
+    pid_t program = getpid(), sender = fork();
+    while (sender == 0 && syscall(SYS_tgkill, program, waiter, SIGNAL) == 0)
+        ;
+    if (sender == 0)
+        _exit(0); /* the program has failed */
+    for (int i = 0; i < STOPS || !handled; i++)
+        malloc_trim(0);
+    require(sender > 0 && kill(sender, SIGKILL) == 0 && waitpid(sender, NULL, 0) == sender);
+    require(sem_post(&semaphore) == 0 && pthread_join(thread, NULL) == 0);
+}
+
 int main(int count, char **arguments)
 {
     require(count == 2);
     require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && pipe(inner) == 0);
     if (!strcmp(arguments[1], "nested")) {
         stop_within();
+        return 0;
+    }
+    if (!strcmp(arguments[1], "restarting")) {
+        stop_restarting();
         return 0;
     }
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)

@@ -63,7 +63,7 @@ WORLD = (
 )
 HANDLED = (
     "pause sigsuspend poll poll-limit ppoll pselect epoll sleep receive-limit receive-all send "
-    "by-signal by-siginterrupt by-sysv-signal by-sigset nested"
+    "by-signal by-siginterrupt by-sysv-signal by-sigset nested restarting"
 )
 KERNEL = (
     "odd-size odd-offset sendto sendmsg sendmmsg writev split-writev name-of-socket pwrite "

@@ -29,40 +29,70 @@ static ucontext_t behind_call(void)
     return context;
 }
 
-static ucontext_t set_back(void)
+static ucontext_t set_back_as(enum set_back as)
 {
     ucontext_t context = behind_call();
     greg_t *registers = context.uc_mcontext.gregs;
     registers[REG_RIP] -= 2;
     registers[REG_RAX] = CALL;
-    mark_set_back(registers);
+    if (as != SET_BACK_BY_KERNEL)
+        mark_set_back(registers, as);
     return context;
 }
 
 static void test_who_has_ended_a_call_is_handled_after_a_handler(void **state)
 {
     (void)state;
-    ucontext_t context = behind_call();
-    greg_t *registers = context.uc_mcontext.gregs;
-    assert_false(was_handled(registers));
-    note_handled(&context);
-    assert_true(was_handled(registers));
-    note_handled(&context);
-    assert_true(was_handled(registers));
-    assert_int_equal(registers[REG_RAX], -EINTR);
-    assert_int_equal(registers[REG_RIP], BEHIND);
+    for (int restarts = 0; restarts < 2; restarts++) {
+        ucontext_t context = behind_call();
+        greg_t *registers = context.uc_mcontext.gregs;
+        assert_false(was_handled(registers));
+        note_handled(&context, restarts);
+        assert_true(was_handled(registers));
+        note_handled(&context, restarts);
+        assert_true(was_handled(registers));
+        assert_int_equal(registers[REG_RAX], -EINTR);
+        assert_int_equal(registers[REG_RIP], BEHIND);
+    }
 }
 
-static void test_what_a_stop_has_set_back_ends_with_the_handler(void **state)
+static void test_who_has_set_a_call_back_is_told(void **state)
 {
     (void)state;
-    ucontext_t context = set_back();
-    greg_t *registers = context.uc_mcontext.gregs;
-    assert_false(was_handled(registers));
-    note_handled(&context);
-    assert_true(was_handled(registers));
-    assert_int_equal(registers[REG_RAX], -EINTR);
-    assert_int_equal(registers[REG_RIP], BEHIND);
+    for (enum set_back as = SET_BACK_BY_STOP; as <= SET_BACK_FOR_STOP; as++) {
+        ucontext_t context = set_back_as(as);
+        assert_int_equal(set_back(context.uc_mcontext.gregs), as);
+        assert_false(was_handled(context.uc_mcontext.gregs));
+    }
+    ucontext_t context = behind_call();
+    assert_int_equal(set_back(context.uc_mcontext.gregs), NOT_SET_BACK);
+    end_call(context.uc_mcontext.gregs);
+    assert_int_equal(set_back(context.uc_mcontext.gregs), NOT_SET_BACK);
+}
+
+static void test_a_call_that_was_set_back_ends_with_the_handlers_that_end_it(void **state)
+{
+    (void)state;
+    static const struct {
+        enum set_back as;
+        bool restarts, ends;
+    } cases[] = {
+        {SET_BACK_BY_STOP, false, true},    {SET_BACK_BY_STOP, true, true},
+        {SET_BACK_FOR_STOP, false, true},   {SET_BACK_FOR_STOP, true, false},
+        {SET_BACK_BY_KERNEL, false, false}, {SET_BACK_BY_KERNEL, true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ucontext_t context = set_back_as(cases[i].as), before = context;
+        const greg_t *registers = context.uc_mcontext.gregs;
+        note_handled(&context, cases[i].restarts);
+        if (!cases[i].ends) {
+            assert_memory_equal(&context, &before, sizeof context);
+            continue;
+        }
+        assert_true(was_handled(registers));
+        assert_int_equal(registers[REG_RAX], -EINTR);
+        assert_int_equal(registers[REG_RIP], BEHIND);
+    }
 }
 
 static void test_other_registers_are_left_alone(void **state)
@@ -70,11 +100,11 @@ static void test_other_registers_are_left_alone(void **state)
     (void)state;
     static const int changed[] = {REG_RIP, REG_RCX, REG_R11, REG_EFL};
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++)
-        for (int back = 0; back < 2; back++) {
-            ucontext_t context = back ? set_back() : behind_call(), before;
+        for (enum set_back as = NOT_SET_BACK; as <= SET_BACK_FOR_STOP; as++) {
+            ucontext_t context = as ? set_back_as(as) : behind_call(), before;
             context.uc_mcontext.gregs[changed[i]] += 16;
             before = context;
-            note_handled(&context);
+            note_handled(&context, false);
             assert_memory_equal(&context, &before, sizeof context);
         }
 }
@@ -89,7 +119,7 @@ static void test_the_last_to_end_a_wait_is_told(void **state)
     assert_true(stopped != before && stopped % 2 == 1);
     note_ended_wait();
     assert_true(last_ended_wait() != stopped && last_ended_wait() % 2 == 1);
-    note_handled(&context);
+    note_handled(&context, true);
     assert_int_equal(last_ended_wait() % 2, 0);
 }
 
@@ -121,20 +151,24 @@ static long raise_and_look(void)
 static void test_a_call_is_marked_by_the_handler_that_interrupts_it(void **state)
 {
     (void)state;
-    struct kernel_action action = {look, SA_SIGINFO | KERNEL_RESTORER, restore_from_program, 0};
-    assert_int_equal(kernel_set_action(SIGUSR1, &action, NULL), 0);
-    long marked = raise_and_look();
-    if (seen[0] != seen[1])
-        skip(); /* a processor that keeps rcx */
-    assert_int_equal(seen[2], 0);
-    assert_int_equal(marked, -1);
+    void (*const restorers[])(void) = {restore_from_ending, restore_from_restarting};
+    for (size_t i = 0; i < sizeof restorers / sizeof *restorers; i++) {
+        struct kernel_action action = {look, SA_SIGINFO | KERNEL_RESTORER, restorers[i], 0};
+        assert_int_equal(kernel_set_action(SIGUSR1, &action, NULL), 0);
+        long marked = raise_and_look();
+        if (seen[0] != seen[1])
+            skip(); /* a processor that keeps rcx */
+        assert_int_equal(seen[2], 0);
+        assert_int_equal(marked, -1);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_has_ended_a_call_is_handled_after_a_handler),
-        cmocka_unit_test(test_what_a_stop_has_set_back_ends_with_the_handler),
+        cmocka_unit_test(test_who_has_set_a_call_back_is_told),
+        cmocka_unit_test(test_a_call_that_was_set_back_ends_with_the_handlers_that_end_it),
         cmocka_unit_test(test_other_registers_are_left_alone),
         cmocka_unit_test(test_the_last_to_end_a_wait_is_told),
         cmocka_unit_test(test_a_call_is_marked_by_the_handler_that_interrupts_it),
