@@ -108,9 +108,10 @@ static struct kernel_action change_action(const struct kernel_action *wanted)
 {
     uint64_t mask = signals_block(ALL_SIGNALS);
     uint32_t count = begin_change();
-    struct kernel_action before = *action_at(count);
-    *action_at(count + 2) = *wanted;
-    install(wanted);
+    struct kernel_action before = *action_at(count), *after = action_at(count + 2);
+    *after = *wanted;
+    after->mask &= ~(signal_bit(SIGKILL) | signal_bit(SIGSTOP)); /* as the kernel does */
+    install(after);
     end_change(count);
     signals_restore(mask);
     return before;
@@ -174,7 +175,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
         return;
     }
     if (action.flags & SA_RESETHAND) {
-        struct kernel_action by_default = {.mask = action.mask};
+        struct kernel_action by_default = action; /* its flags and mask stay */
+        by_default.handler = NULL;
         faults_action(&by_default, NULL);
     }
     action.handler(number, info, context);

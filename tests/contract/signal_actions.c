@@ -80,6 +80,18 @@ static void interrupting(int number)
     require(raise(number) == 0 && handled == number && action_of(number).sa_handler == SIG_DFL);
 }
 
+static void served_once(int number)
+{
+    const int flags = SA_RESETHAND | SA_NODEFER | SA_RESTART;
+    struct sigaction set = {.sa_handler = on_signal, .sa_flags = flags}, after;
+    sigfillset(&set.sa_mask);
+    require(sigaction(number, &set, NULL) == 0 && raise(number) == 0 && handled == number);
+    after = action_of(number);
+    require(after.sa_handler == SIG_DFL && (after.sa_flags & 0xFBFFFFFF) == (flags & 0xFBFFFFFF));
+    require(sigismember(&after.sa_mask, SIGHUP) == 1);
+    require(sigismember(&after.sa_mask, SIGKILL) == 0 && sigismember(&after.sa_mask, SIGSTOP) == 0);
+}
+
 static void *return_address;
 static volatile bool is_found;
 
@@ -109,6 +121,7 @@ int main(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         told(numbers[i]);
         interrupting(numbers[i]);
+        served_once(numbers[i]);
         require(signal(numbers[i], look_back) == SIG_DFL);
         is_found = false;
         raise_here(numbers[i]);

@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -88,6 +89,7 @@ static const struct {
 
 static int (*chosen)(void);
 static _Atomic bool has_begun;
+static _Atomic pid_t thread;
 static _Atomic long waits, went_on;
 
 static double now_ms(void)
@@ -113,6 +115,7 @@ static void *allocate(void *unused)
 
 static void *wait_often(void *unused)
 {
+    thread = gettid();
     for (;;) {
         double begun = now_ms();
         has_begun = true;
@@ -125,13 +128,26 @@ static void *wait_often(void *unused)
     return unused;
 }
 
+/* A signal that came before the wait would not end it. */
+static bool is_in_call(void)
+{
+    char path[64], state = 'r'; /* running */
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", thread);
+    int file = open(path, O_RDONLY);
+    bool is_read = file >= 0 && read(file, &state, 1) == 1;
+    close(file);
+    return is_read && state != 'r';
+}
+
 /* Sends a signal into the wait that begins, and more where the first did not end it. */
 static void end_a_wait(pthread_t waiter)
 {
     while (!has_begun)
         usleep(100);
-    usleep(BEFORE_SIGNAL_US + (unsigned)random() % 300);
     long before = waits;
+    do
+        usleep(BEFORE_SIGNAL_US + (unsigned)random() % 300);
+    while (!is_in_call() && waits == before); /* it may have ended by its limit */
     double again = now_ms();
     while (waits == before) {
         if (now_ms() >= again) {
