@@ -94,8 +94,10 @@ static inline void begin_cycle(void)
 /* Until nothing is left but the last stop. */
 static inline void mark_all(void)
 {
-    while (!concurrent_is_to_stop())
+    while (!concurrent_is_to_stop()) {
+        assert_true(concurrent_runs()); /* it may have been given up */
         collect_slice((size_t)1 << 30);
+    }
 }
 
 static inline void end_cycle(void)

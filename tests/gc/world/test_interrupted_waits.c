@@ -22,8 +22,9 @@
 
 enum { SIGNAL = SIGUSR1, FLAGS = 0x246, PENDING_NONE = -1 };
 
-static const unsigned char code[] = {0x90, 0x90, 0x0F, 0x05, 0x90, 0x90}; /* a system call */
-static const greg_t AT_CALL = 2, BEHIND_CALL = 4;
+/* A system call, and how far before it one looks for its number. */
+enum { BEFORE = 32, AT_CALL = BEFORE, BEHIND_CALL = BEFORE + 2 };
+static const unsigned char code[2 * BEFORE] = {[AT_CALL] = 0x0F, 0x05};
 
 static greg_t at(greg_t offset)
 {
@@ -175,14 +176,16 @@ static void test_what_every_handler_restarts_begins_again(void **state)
 static void test_output_is_awaited_again(void **state)
 {
     (void)state;
-    static const unsigned char ioctl_code[] = {0xB8, SYS_ioctl, 0, 0, 0, 0x0F, 0x05, 0x90};
+    static const unsigned char ioctl_code[2 * BEFORE] = {
+        [AT_CALL - 5] = 0xB8, SYS_ioctl, [AT_CALL] = 0x0F, 0x05};
     for (long argument = 0; argument < 2; argument++) {
         ucontext_t context = set_back_to(-EINTR, TCSBRK, argument);
         greg_t *registers = context.uc_mcontext.gregs;
-        registers[REG_RIP] = registers[REG_RCX] = (greg_t)(uintptr_t)ioctl_code + 7;
+        registers[REG_RIP] = registers[REG_RCX] = (greg_t)(uintptr_t)ioctl_code + BEHIND_CALL;
         stop_with(&context, PENDING_NONE);
         assert_int_equal(registers[REG_RAX], argument ? SYS_ioctl : -EINTR);
-        assert_int_equal(registers[REG_RIP], (uintptr_t)ioctl_code + (argument ? 5 : 7));
+        assert_int_equal(registers[REG_RIP],
+                         (uintptr_t)ioctl_code + (argument ? AT_CALL : BEHIND_CALL));
     }
 }
 
