@@ -123,6 +123,8 @@ static void wait_for_pipe(void)
     }
 }
 
+enum { WAIT_MS = 400 };
+
 /* Sockets with a limit of their own. */
 static const char *const socket_waits[] = {
     "recv-limit", "recvfrom-limit", "recvmsg-limit", "accept-limit",   "accept4-limit",
@@ -150,7 +152,7 @@ static long wait_on_socket(void)
     struct iovec part = {.iov_base = &byte, .iov_len = 1};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     bool sends = !strncmp(wait_name, "send", 4), accepts = !strncmp(wait_name, "accept", 6);
-    struct timeval limit = {.tv_usec = 400000};
+    struct timeval limit = {.tv_usec = WAIT_MS * 1000};
     int pair[2], listening = socket(AF_UNIX, SOCK_STREAM, 0);
     struct sockaddr unnamed = {.sa_family = AF_UNIX};
     require(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
@@ -180,106 +182,203 @@ static long wait_on_socket(void)
     }
 }
 
-static void sleep_for_a_while(void)
+/* Waits with a limit: WAIT_MS, or a point in time that far off. Each returns whether it has ended
+ * so.
+ */
+static struct timespec span(void)
 {
-    double begun = seconds(CLOCK_MONOTONIC);
-    struct timespec time = {.tv_nsec = 400000000};
+    return (struct timespec){.tv_nsec = WAIT_MS * 1000000};
+}
+
+static struct timespec point(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    time.tv_nsec += WAIT_MS * 1000000;
+    time.tv_sec += time.tv_nsec / 1000000000;
+    time.tv_nsec %= 1000000000;
+    return time;
+}
+
+static bool in_poll(void)
+{
+    return poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, WAIT_MS) == 0;
+}
+
+static bool in_poll_other_name(void)
+{
+    return __poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, WAIT_MS) == 0;
+}
+
+static bool in_ppoll(void)
+{
+    struct timespec time = span();
     struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    return ppoll(&descriptor, 1, &time, NULL) == 0 && time.tv_nsec == span().tv_nsec;
+}
+
+static bool in_select(void)
+{
+    return select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = WAIT_MS * 1000}) == 0;
+}
+
+static int epoll_of_pipe(void)
+{
     struct epoll_event event = {.events = EPOLLIN};
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     require(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
-    if (!strcmp(wait_name, "poll-limit")) {
-        require(poll(&descriptor, 1, 400) == 0);
-    } else if (!strcmp(wait_name, "poll-other-name")) {
-        require(__poll(&descriptor, 1, 400) == 0);
-    } else if (!strcmp(wait_name, "nanosleep-other-name")) {
-        require(__nanosleep(&time, NULL) == 0);
-    } else if (!strcmp(wait_name, "ppoll-limit")) {
-        require(ppoll(&descriptor, 1, &time, NULL) == 0 && time.tv_nsec == 400000000);
-    } else if (!strcmp(wait_name, "epoll-limit")) {
-        require(epoll_wait(epoll, &event, 1, 400) == 0);
-    } else if (!strcmp(wait_name, "epoll-signals-limit")) {
-        require(epoll_pwait(epoll, &event, 1, 400, NULL) == 0);
-    } else if (!strcmp(wait_name, "epoll-span")) {
-        require(epoll_pwait2(epoll, &event, 1, &time, NULL) == 0);
-    } else if (!strcmp(wait_name, "semtimedop")) {
-        struct sembuf take = {.sem_op = -1};
-        int set = semget(IPC_PRIVATE, 1, 0600);
-        if (set < 0)
-            skip("semaphores of System V are not allowed here");
-        int result = semtimedop(set, &take, 1, &time), error = errno;
-        semctl(set, 0, IPC_RMID);
-        require(result == -1 && error == EAGAIN);
-    } else if (!strcmp(wait_name, "sigtimedwait")) {
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, SIGUSR2);
-        pthread_sigmask(SIG_BLOCK, &set, NULL);
-        require(sigtimedwait(&set, NULL, &time) == -1 && errno == EAGAIN);
-    } else if (!strcmp(wait_name, "nanosleep-no-rest")) {
-        require(nanosleep(&time, NULL) == 0);
-    } else if (!strcmp(wait_name, "clock-nanosleep-no-rest")) {
-        require(clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL) == 0);
-    } else if (!strcmp(wait_name, "thrd-sleep")) {
-        require(thrd_sleep(&time, NULL) == 0);
-    } else if (!strcmp(wait_name, "usleep")) {
-        require(usleep(400000) == 0);
-    } else if (!strcmp(wait_name, "condition-limit")) { /* a futex that waits for a time */
-        pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-        pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-        clock_gettime(CLOCK_REALTIME, &time);
-        time.tv_sec += 1;
-        pthread_mutex_lock(&mutex);
-        int result;
-        while ((result = pthread_cond_timedwait(&condition, &mutex, &time)) == 0)
-            ;
-        require(result == ETIMEDOUT);
-        begun += 0.6;
-    } else if (is_socket_wait()) {
-        require(wait_on_socket() == -1 && errno == EAGAIN);
-    } else if (!strcmp(wait_name, "nanosleep")) {
-        require(nanosleep(&time, &time) == 0);
-    } else if (!strcmp(wait_name, "select-limit")) {
-        struct timeval limit = {.tv_usec = 400000};
-        require(select(0, NULL, NULL, NULL, &limit) == 0);
-    } else if (!strcmp(wait_name, "clock-nanosleep")) {
-        clock_gettime(CLOCK_MONOTONIC, &time);
-        time.tv_sec += 1;
-        require(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == 0);
-        begun += 0.6;
-    } else {
-        clock_gettime(CLOCK_REALTIME, &time);
-        time.tv_sec += 1;
-        require(sem_timedwait(&semaphore, &time) == -1 && errno == ETIMEDOUT);
-        begun += 0.6;
-    }
-    double slept = seconds(CLOCK_MONOTONIC) - begun;
-    require(slept > 0.39); /* and one that begins anew each time never ends */
+    return epoll;
 }
 
-static bool is_sleep(void)
+static bool in_epoll(void)
 {
-    static const char *const sleeps[] = {"nanosleep",           "nanosleep-no-rest",
-                                         "clock-nanosleep",     "clock-nanosleep-no-rest",
-                                         "thrd-sleep",          "usleep",
-                                         "poll-limit",          "ppoll-limit",
-                                         "select-limit",        "epoll-limit",
-                                         "epoll-signals-limit", "sem-timedwait",
-                                         "condition-limit",     "epoll-span",
-                                         "semtimedop",          "sigtimedwait",
-                                         "poll-other-name",     "nanosleep-other-name"};
-    for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++)
-        if (!strcmp(wait_name, sleeps[i]))
-            return true;
-    return is_socket_wait();
+    return epoll_wait(epoll_of_pipe(), &(struct epoll_event){0}, 1, WAIT_MS) == 0;
+}
+
+static bool in_epoll_signals(void)
+{
+    return epoll_pwait(epoll_of_pipe(), &(struct epoll_event){0}, 1, WAIT_MS, NULL) == 0;
+}
+
+static bool in_epoll_span(void)
+{
+    struct timespec time = span();
+    return epoll_pwait2(epoll_of_pipe(), &(struct epoll_event){0}, 1, &time, NULL) == 0;
+}
+
+static bool in_semtimedop(void)
+{
+    struct timespec time = span();
+    struct sembuf take = {.sem_op = -1};
+    int set = semget(IPC_PRIVATE, 1, 0600);
+    if (set < 0)
+        skip("semaphores of System V are not allowed here");
+    int result = semtimedop(set, &take, 1, &time), error = errno;
+    semctl(set, 0, IPC_RMID);
+    return result == -1 && error == EAGAIN;
+}
+
+static bool in_sigtimedwait(void)
+{
+    struct timespec time = span();
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return sigtimedwait(&set, NULL, &time) == -1 && errno == EAGAIN;
+}
+
+static bool in_nanosleep(void)
+{
+    struct timespec time = span();
+    return nanosleep(&time, &time) == 0;
+}
+
+static bool in_nanosleep_no_rest(void)
+{
+    struct timespec time = span();
+    return nanosleep(&time, NULL) == 0;
+}
+
+static bool in_nanosleep_other_name(void)
+{
+    struct timespec time = span();
+    return __nanosleep(&time, NULL) == 0;
+}
+
+static bool in_clock_nanosleep(void)
+{
+    struct timespec time = point(CLOCK_MONOTONIC);
+    return clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == 0;
+}
+
+static bool in_clock_nanosleep_no_rest(void)
+{
+    struct timespec time = span();
+    return clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL) == 0;
+}
+
+static bool in_thrd_sleep(void)
+{
+    struct timespec time = span();
+    return thrd_sleep(&time, NULL) == 0;
+}
+
+static bool in_usleep(void)
+{
+    return usleep(WAIT_MS * 1000) == 0;
+}
+
+static bool in_condition(void) /* a futex that waits for a time */
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    struct timespec time = point(CLOCK_REALTIME);
+    int result;
+    pthread_mutex_lock(&mutex);
+    while ((result = pthread_cond_timedwait(&condition, &mutex, &time)) == 0)
+        ;
+    return result == ETIMEDOUT;
+}
+
+static bool in_sem_timedwait(void)
+{
+    struct timespec time = point(CLOCK_REALTIME);
+    return sem_timedwait(&semaphore, &time) == -1 && errno == ETIMEDOUT;
+}
+
+static bool in_socket(void)
+{
+    return wait_on_socket() == -1 && errno == EAGAIN;
+}
+
+typedef bool limited_wait(void);
+
+static limited_wait *find_limited_wait(void)
+{
+    static const struct {
+        const char *name;
+        limited_wait *wait;
+    } limited[] = {
+        {"poll-limit", in_poll},
+        {"poll-other-name", in_poll_other_name},
+        {"ppoll-limit", in_ppoll},
+        {"select-limit", in_select},
+        {"epoll-limit", in_epoll},
+        {"epoll-signals-limit", in_epoll_signals},
+        {"epoll-span", in_epoll_span},
+        {"semtimedop", in_semtimedop},
+        {"sigtimedwait", in_sigtimedwait},
+        {"nanosleep", in_nanosleep},
+        {"nanosleep-no-rest", in_nanosleep_no_rest},
+        {"nanosleep-other-name", in_nanosleep_other_name},
+        {"clock-nanosleep", in_clock_nanosleep},
+        {"clock-nanosleep-no-rest", in_clock_nanosleep_no_rest},
+        {"thrd-sleep", in_thrd_sleep},
+        {"usleep", in_usleep},
+        {"condition-limit", in_condition},
+        {"sem-timedwait", in_sem_timedwait},
+    };
+    for (size_t i = 0; i < sizeof limited / sizeof *limited; i++)
+        if (!strcmp(wait_name, limited[i].name))
+            return limited[i].wait;
+    return is_socket_wait() ? in_socket : NULL;
+}
+
+static void sleep_for_a_while(limited_wait *wait)
+{
+    double begun = seconds(CLOCK_MONOTONIC);
+    require(wait());
+    double slept = seconds(CLOCK_MONOTONIC) - begun;
+    require(slept > (WAIT_MS - 10) * 1e-3); /* and one that begins anew each time never ends */
 }
 
 static void *wait_in_kernel(void *unused)
 {
     if (!strcmp(wait_name, "sem-wait"))
         require(sem_wait(&semaphore) == 0);
-    else if (is_sleep())
-        sleep_for_a_while();
+    else if (find_limited_wait())
+        sleep_for_a_while(find_limited_wait());
     else
         wait_for_pipe();
     done = 1;
@@ -591,7 +690,7 @@ int main(int count, char **arguments)
     pthread_t thread;
     require(pipe(ends) == 0 && sem_init(&semaphore, 0, 0) == 0);
     require(pthread_create(&thread, NULL, wait_in_kernel, NULL) == 0);
-    bool sleeps = is_sleep();
+    bool sleeps = find_limited_wait();
     for (int i = 0; i < COLLECTIONS || (sleeps && !done); i++) {
         malloc_trim(0);
         usleep(1000);
