@@ -109,6 +109,11 @@ static bool has_ended_call(const greg_t *registers)
     return registers[REG_RCX] == registers[REG_RIP] && registers[REG_R11] == registers[REG_EFL];
 }
 
+bool ends_waits(void (*restorer)(void))
+{
+    return restorer == restore_from_ending || restorer == restore_from_restarting;
+}
+
 void end_call(greg_t *registers)
 {
     registers[REG_RIP] = registers[REG_RCX] = behind_next_call(registers);

@@ -14,6 +14,9 @@
 void restore_from_ending(void);
 void restore_from_restarting(void);
 
+/* Whether a handler that returns there ends the wait in which it has run. */
+bool ends_waits(void (*restorer)(void));
+
 /* What they do there: a handler has returned, to these registers. */
 void note_handled(ucontext_t *context, bool restarts);
 

@@ -16,20 +16,19 @@
  *       call it is is not plain to see          libc's function calls again with what is left
  *                                               (shim/system_calls/waits.c)
  *     sent or received a part                   the same; the wrapper goes on with the rest
- *     any but the first, and a signal of the    it ends, as if the signal had come without a stop
- *       program's came during the stop, or its
- *       handler returned right before
- *     had not begun again yet: the thread was   it begins again; with a signal of the program's it
- *       set back by an earlier stop             ends with EINTR
- *     had not begun again yet: the kernel has   the same, if the signal's handler has no SA_RESTART
- *       set the thread back
+ *     any but the first, and a handler of the   it ends, as if the signal had come without a stop
+ *       program's returned right before
+ *     had not begun again yet: a stop, or the   it begins again
+ *       kernel, had set the thread back
+ *
+ * A signal of the program's may have come during the stop, or comes in the few instructions between
+ * a look for it and the return from the stop. It may be another thread that handles it. So a thread
+ * that is set back is marked: when a handler returns to it that ends the call, the call has ended
+ * with EINTR (handled.c). Some handlers do not return by way of handled.c: for them the look
+ * decides, and ends the call.
  *
  * What has no wrapper (a call by number; read and connect on a socket with a limit) ends with EINTR
  * or with a part where a wrapper is named above.
- *
- * The look for the program's signal comes a few instructions before the return. A signal in between
- * finds the thread set back, and marked so: when its handler returns, the wait has ended with EINTR
- * (handled.c).
  *
  * The time of the stop is subtracted. Otherwise a short sleep would never end while collections
  * follow each other closely.
@@ -53,6 +52,13 @@
 #include "vm/pages.h"
 #include "vm/protection_keys.h"
 #include "vm/syscall.h"
+
+#ifndef SYS_openat2 /* of Linux 5.6 and 5.16: headers may be older */
+#define SYS_openat2 437
+#endif
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
 
 /* As io_uring_enter takes it, and its flags. */
 struct ring_wait {
@@ -207,8 +213,16 @@ static bool ends_without_restart(const greg_t *registers)
     case SYS_sendmsg:
     case SYS_recvmmsg:
     case SYS_sendmmsg:
-    case SYS_open: /* of a FIFO */
+    case SYS_preadv2:
+    case SYS_pwritev2:
+    case SYS_splice:
+    case SYS_vmsplice:
+    case SYS_tee:
+    case SYS_sendfile:
+    case SYS_creat: /* of a FIFO, as those that follow */
+    case SYS_open:
     case SYS_openat:
+    case SYS_openat2:
     case SYS_accept:
     case SYS_accept4:
     case SYS_connect:
@@ -217,6 +231,7 @@ static bool ends_without_restart(const greg_t *registers)
     case SYS_flock:
     case SYS_mq_timedsend:
     case SYS_mq_timedreceive:
+    case SYS_futex_waitv:
         return true;
     case SYS_fcntl:
         return registers[REG_RSI] == F_SETLKW || registers[REG_RSI] == F_OFD_SETLKW;
@@ -229,8 +244,9 @@ static bool ends_without_restart(const greg_t *registers)
     }
 }
 
-/* Whether a signal is to be delivered for which the program has a handler. without: and whose
- * handler has none of these flags. */
+/* Whether a signal is to be delivered for which the program has a handler that will not end the
+ * wait as it returns (handled.c). without: and whose handler has none of these flags. Of the
+ * others it is not known which thread will handle them, if they are the process' own. */
 static bool program_has_signal(const ucontext_t *context, unsigned long without)
 {
     uint64_t pending = 0, blocked;
@@ -240,7 +256,8 @@ static bool program_has_signal(const ucontext_t *context, unsigned long without)
     for (; pending; pending &= pending - 1) {
         struct kernel_action action = {0};
         kernel_set_action(__builtin_ctzl(pending) + 1, NULL, &action);
-        if ((uintptr_t)action.handler > 1 && !(action.flags & without)) /* nor default or ignored */
+        bool is_handled = (uintptr_t)action.handler > 1; /* not by default, nor ignored */
+        if (is_handled && !ends_waits(action.restorer) && !(action.flags & without))
             return true;
     }
     return false;
@@ -376,9 +393,22 @@ static void continue_set_back(ucontext_t *context, enum set_back by)
         mark_set_back(registers, by == SET_BACK_BY_STOP ? by : SET_BACK_FOR_STOP);
 }
 
+/* A wait was interrupted, and no handler has ended it: a stopped process went on (SIGCONT), or
+ * another thread took the signal. The kernel has set the thread back to restart_syscall, which it
+ * would forget with the return from the stop. Then it is as if the stop had interrupted it. */
+static void end_kernels_restart(greg_t *registers)
+{
+    if (registers[REG_RAX] == SYS_restart_syscall && set_back(registers) == SET_BACK_BY_KERNEL &&
+        is_at_system_call(registers)) {
+        registers[REG_RIP] += 2;
+        registers[REG_RAX] = -EINTR;
+    }
+}
+
 static void restart_interrupted_call(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
+    end_kernels_restart(registers);
     enum set_back by = set_back(registers);
     if (by != NOT_SET_BACK) {
         continue_set_back(context, by);

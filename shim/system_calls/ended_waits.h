@@ -18,6 +18,7 @@
 struct wait {
     uint32_t (*ended_waits)(void); /* of the allocator; NULL: none is restarted */
     uint32_t ended;
+    int error;        /* errno before it, which a wait that is restarted leaves */
     int64_t begun_ns; /* of one with a limit */
 };
 
@@ -29,6 +30,7 @@ static inline struct wait begin_wait(bool may_end, bool has_limit)
         wait.ended_waits = route_resolve()->allocator->ended_waits;
     if (wait.ended_waits) {
         wait.ended = wait.ended_waits();
+        wait.error = errno;
         wait.begun_ns = has_limit ? (int64_t)monotonic_ns() : 0;
     }
     return wait;
@@ -42,7 +44,10 @@ static inline bool was_interrupted(struct wait *wait)
         return false;
     uint32_t before = wait->ended;
     wait->ended = wait->ended_waits();
-    return wait->ended != before && wait->ended % 2 != 0;
+    if (wait->ended == before || wait->ended % 2 == 0)
+        return false;
+    errno = wait->error;
+    return true;
 }
 
 /* Whether a handler of the program's has run since, and no collection after it. */

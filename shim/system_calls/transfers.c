@@ -193,10 +193,10 @@ static struct iovec rest_of_parts(const struct iovec *parts, size_t count, size_
 
 /* Sending. */
 
-/* bytes: fewer are sent whole. */
+/* A single byte is sent whole, and up to PIPE_BUF are by a pipe: but who knows what it is. */
 static struct wait begin_sending(size_t bytes)
 {
-    return begin_wait(bytes > PIPE_BUF, may_have_timeout());
+    return begin_wait(bytes > 1, may_have_timeout());
 }
 
 static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int flags)

@@ -136,16 +136,18 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
               left);
 }
 
-/* The kernel restarts a sleep by itself if it can store the remaining time: so it always can. */
+/* The kernel restarts a sleep by itself if it can store the remaining time: so it always can. It
+ * does not store it where the program wants it, which is only for a sleep that a handler ends. */
 
 EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {
     FIND_NEXT(nanosleep);
-    struct timespec own;
-    if (!left)
-        left = &own;
-    return next ? next(time, left)
-                : (int)libc_result(CANCELLABLE(SYSCALL_2(SYS_nanosleep, time, left)));
+    struct timespec rest;
+    int result = next ? next(time, &rest)
+                      : (int)libc_result(CANCELLABLE(SYSCALL_2(SYS_nanosleep, time, &rest)));
+    if (left && result < 0 && errno == EINTR)
+        *left = rest;
+    return result;
 }
 
 ALSO_CALLED(__nanosleep, nanosleep);
@@ -154,11 +156,12 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
                            struct timespec *left)
 {
     FIND_NEXT(clock_nanosleep);
-    struct timespec own;
-    if (!left)
-        left = &own;
-    return next ? next(clock, flags, time, left)
-                : (int)-CANCELLABLE(SYSCALL_4(SYS_clock_nanosleep, clock, flags, time, left));
+    struct timespec rest;
+    int error = next ? next(clock, flags, time, &rest)
+                     : (int)-CANCELLABLE(SYSCALL_4(SYS_clock_nanosleep, clock, flags, time, &rest));
+    if (left && error == EINTR && !(flags & TIMER_ABSTIME))
+        *left = rest;
+    return error;
 }
 
 EXPORT int usleep(useconds_t microseconds)

@@ -312,6 +312,45 @@ static void stop_restarting(void)
     require(sem_post(&semaphore) == 0 && pthread_join(thread, NULL) == 0);
 }
 
+/* A signal to the process is handled by one thread, and ends no other's wait. */
+
+enum { READERS = 4 };
+static _Atomic int ended;
+
+static void *read_often(void *unused)
+{
+    char byte;
+    while (!done) {
+        ssize_t result = read(inner[0], &byte, 1);
+        ended += is_interrupted(result);
+        require(result != 0 && (result > 0 || errno == EINTR));
+    }
+    return unused;
+}
+
+static void signal_the_process(void)
+{
+    pthread_t threads[READERS];
+    struct sigaction action = {.sa_handler = count_signal};
+    require(sigaction(SIGNAL, &action, NULL) == 0);
+    for (int i = 0; i < READERS; i++)
+        require(pthread_create(&threads[i], NULL, read_often, NULL) == 0);
+    block_signal();
+    pid_t program = getpid(), sender = fork();
+    while (sender == 0 && kill(program, SIGNAL) == 0)
+        usleep(200);
+    if (sender == 0)
+        _exit(0); /* the program has failed */
+    for (int i = 0; i < STOPS || handled < STOPS; i++)
+        malloc_trim(0);
+    require(sender > 0 && kill(sender, SIGKILL) == 0 && waitpid(sender, NULL, 0) == sender);
+    done = true;
+    require(write(inner[1], "xxxx", READERS) == READERS);
+    for (int i = 0; i < READERS; i++)
+        require(pthread_join(threads[i], NULL) == 0);
+    require(ended <= handled);
+}
+
 int main(int count, char **arguments)
 {
     require(count == 2);
@@ -322,6 +361,10 @@ int main(int count, char **arguments)
     }
     if (!strcmp(arguments[1], "restarting")) {
         stop_restarting();
+        return 0;
+    }
+    if (!strcmp(arguments[1], "to-process")) {
+        signal_the_process();
         return 0;
     }
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)

@@ -202,7 +202,8 @@ static struct timespec point(clockid_t clock)
 
 static bool in_poll(void)
 {
-    return poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, WAIT_MS) == 0;
+    errno = 0;
+    return poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, WAIT_MS) == 0 && errno == 0;
 }
 
 static bool in_poll_other_name(void)
@@ -332,6 +333,17 @@ static bool in_socket(void)
     return wait_on_socket() == -1 && errno == EAGAIN;
 }
 
+/* A sleep that no handler ends says nothing of what is left. */
+static bool in_sleep_again(void)
+{
+    struct timespec time = {.tv_nsec = 2000000}, other = time, rest = {.tv_sec = 1234};
+    for (int slept_ms = 0; slept_ms < WAIT_MS; slept_ms += 4) {
+        require(nanosleep(&time, &time) == 0 && time.tv_nsec == other.tv_nsec);
+        require(clock_nanosleep(CLOCK_MONOTONIC, 0, &other, &rest) == 0 && rest.tv_sec == 1234);
+    }
+    return true;
+}
+
 typedef bool limited_wait(void);
 
 static limited_wait *find_limited_wait(void)
@@ -350,6 +362,7 @@ static limited_wait *find_limited_wait(void)
         {"semtimedop", in_semtimedop},
         {"sigtimedwait", in_sigtimedwait},
         {"nanosleep", in_nanosleep},
+        {"sleep-again", in_sleep_again},
         {"nanosleep-no-rest", in_nanosleep_no_rest},
         {"nanosleep-other-name", in_nanosleep_other_name},
         {"clock-nanosleep", in_clock_nanosleep},
@@ -646,6 +659,41 @@ static long pass_some(bool receives, long offset)
     return done;
 }
 
+/* Short messages to a slow reader. */
+
+enum { SHORT_BYTES = 3000, SHORT_MESSAGES = 100 };
+
+static void *write_short(void *unused)
+{
+    char bytes[SHORT_BYTES];
+    for (long i = 0; i < SHORT_MESSAGES; i++) {
+        for (long at = 0; at < SHORT_BYTES; at++)
+            bytes[at] = byte_at(i * SHORT_BYTES + at);
+        require((i % 2 ? write(ends[1], bytes, SHORT_BYTES)
+                       : send(ends[1], bytes, SHORT_BYTES, 0)) == SHORT_BYTES);
+    }
+    return unused;
+}
+
+static void write_short_messages(void)
+{
+    const int bytes = 4096;
+    pthread_t thread;
+    connect_by_tcp(&ends[0], &ends[1]);
+    require(setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes) == 0);
+    require(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) == 0);
+    require(pthread_create(&thread, NULL, write_short, NULL) == 0);
+    for (long passed = 0, done; passed < SHORT_BYTES * SHORT_MESSAGES; passed += done) {
+        char read_bytes[1000];
+        malloc_trim(0);
+        done = read(ends[0], read_bytes, sizeof read_bytes);
+        require(done > 0);
+        for (long at = 0; at < done; at++)
+            require(read_bytes[at] == byte_at(passed + at));
+    }
+    require(pthread_join(thread, NULL) == 0);
+}
+
 static void long_transfer(void)
 {
     bool receives = !strncmp(wait_name, "long-receive", 12);
@@ -669,6 +717,10 @@ int main(int count, char **arguments)
     wait_name = arguments[1];
     if (!strncmp(wait_name, "long-", 5)) {
         long_transfer();
+        return 0;
+    }
+    if (!strcmp(wait_name, "short-writes")) {
+        write_short_messages();
         return 0;
     }
     if (!strncmp(wait_name, "peek", 4)) {

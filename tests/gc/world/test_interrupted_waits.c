@@ -64,11 +64,11 @@ static void handle(int number, siginfo_t *info, void *context)
 }
 
 /* A stop of a thread that has these registers. pending: the flags of the handler of a signal that
- * waits for the thread; or PENDING_NONE. */
-static void stop_with(ucontext_t *context, int pending)
+ * waits for the thread; or PENDING_NONE. restorer: of the handler. */
+static void stop_with_handler(ucontext_t *context, int pending, void (*restorer)(void))
 {
     struct kernel_action action = {handle, KERNEL_RESTORER | (unsigned)(pending & SA_RESTART),
-                                   restore_from_signal, 0};
+                                   restorer, 0};
     uint64_t mask = UINT64_C(1) << (SIGNAL - 1), before;
     assert_int_equal(kernel_set_action(SIGNAL, &action, NULL), 0);
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &before, sizeof mask);
@@ -77,6 +77,12 @@ static void stop_with(ucontext_t *context, int pending)
     struct interrupted_wait wait = interrupt_wait(context);
     continue_wait(&wait, context);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}
+
+/* The handler was installed past the shim. */
+static void stop_with(ucontext_t *context, int pending)
+{
+    stop_with_handler(context, pending, restore_from_signal);
 }
 
 static void assert_begins_again(const ucontext_t *context, long call)
@@ -157,6 +163,49 @@ static void test_a_handler_behind_the_stop_ends_what_it_does_not_restart(void **
     assert_ended(&context);
 }
 
+/* Which may be of the process, and be handled by another thread. */
+static void test_a_pending_signal_ends_nothing_if_its_handler_will(void **state)
+{
+    (void)state;
+    const struct {
+        int flags;
+        void (*restorer)(void);
+    } handlers[] = {{0, restore_from_ending}, {SA_RESTART, restore_from_restarting}};
+    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++) {
+        ucontext_t read = set_back_to_read(), poll = set_back_by_stop();
+        stop_with_handler(&read, handlers[i].flags, handlers[i].restorer);
+        assert_begins_again(&read, SYS_read);
+        note_handled(&read, handlers[i].flags != 0);
+        if (handlers[i].flags)
+            assert_begins_again(&read, SYS_read);
+        else
+            assert_ended(&read);
+        stop_with_handler(&poll, handlers[i].flags, handlers[i].restorer);
+        assert_begins_again(&poll, SYS_poll);
+        note_handled(&poll, handlers[i].flags != 0);
+        assert_ended(&poll);
+    }
+}
+
+static void test_each_call_that_the_kernel_restarts_is_known(void **state)
+{
+    (void)state;
+    static const long calls[] = {
+        SYS_read,           SYS_readv,    SYS_preadv2,       SYS_write,
+        SYS_writev,         SYS_pwritev2, SYS_recvfrom,      SYS_recvmsg,
+        SYS_recvmmsg,       SYS_sendto,   SYS_sendmsg,       SYS_sendmmsg,
+        SYS_splice,         SYS_vmsplice, SYS_tee,           SYS_sendfile,
+        SYS_accept,         SYS_accept4,  SYS_connect,       SYS_creat,
+        SYS_open,           SYS_openat,   437 /* openat2 */, 449 /* futex_waitv */,
+        SYS_wait4,          SYS_waitid,   SYS_flock,         SYS_mq_timedsend,
+        SYS_mq_timedreceive};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        ucontext_t context = set_back_to(calls[i], 0, 0);
+        stop_with(&context, 0);
+        assert_ended(&context);
+    }
+}
+
 static void test_what_every_handler_restarts_begins_again(void **state)
 {
     (void)state;
@@ -169,6 +218,26 @@ static void test_what_every_handler_restarts_begins_again(void **state)
         note_handled(&context, false);
         stop_with(&context, 0);
         assert_begins_again(&context, calls[i].call);
+    }
+}
+
+/* As after SIGCONT: a wait for ever, and one that its wrapper makes again. */
+static void test_what_the_kernel_was_to_restart_is_made_again(void **state)
+{
+    (void)state;
+    static const unsigned char poll_code[2 * BEFORE] = {
+        [AT_CALL - 5] = 0xB8, SYS_poll, [AT_CALL] = 0x0F, 0x05};
+    for (long limit = -1; limit < 2; limit += 2) {
+        ucontext_t context = set_back_to(SYS_restart_syscall, 0, limit);
+        greg_t *registers = context.uc_mcontext.gregs;
+        registers[REG_RIP] = (greg_t)(uintptr_t)poll_code + AT_CALL;
+        registers[REG_RCX] = registers[REG_RIP] + 2;
+        uint32_t before = last_ended_wait();
+        stop_with(&context, PENDING_NONE);
+        assert_int_equal(registers[REG_RAX], limit < 0 ? SYS_poll : -EINTR);
+        assert_int_equal(registers[REG_RIP],
+                         (uintptr_t)poll_code + (limit < 0 ? AT_CALL : BEHIND_CALL));
+        assert_int_equal(last_ended_wait() != before, limit > 0);
     }
 }
 
@@ -197,6 +266,9 @@ int main(void)
         cmocka_unit_test(test_a_semaphore_is_awaited_again_after_a_handler_with_restart),
         cmocka_unit_test(test_a_pending_signal_ends_what_a_stop_has_set_back),
         cmocka_unit_test(test_a_handler_behind_the_stop_ends_what_it_does_not_restart),
+        cmocka_unit_test(test_a_pending_signal_ends_nothing_if_its_handler_will),
+        cmocka_unit_test(test_each_call_that_the_kernel_restarts_is_known),
+        cmocka_unit_test(test_what_the_kernel_was_to_restart_is_made_again),
         cmocka_unit_test(test_output_is_awaited_again),
         cmocka_unit_test(test_what_every_handler_restarts_begins_again),
     };
