@@ -15,7 +15,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/sem.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +29,8 @@
 #include "vm/syscall.h"
 
 EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int timeout_ms, size_t bytes);
+EXPORT int __ppoll_chk(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
+                       const sigset_t *mask, size_t bytes);
 EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left);
 void __chk_fail(void) __attribute__((noreturn));
 
@@ -78,14 +82,86 @@ EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int 
                       most, left);
 }
 
-EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int timeout_ms,
-                       const sigset_t *mask)
+/* Waits with a signal mask of their own. The return from a stop sets the thread's mask, before the
+ * call begins again: it would let in signals that only the wait's mask blocks. So the thread blocks
+ * them itself meanwhile. Returns those that it did not block already. */
+static uint64_t block_masked(const sigset_t *mask)
+{
+    uint64_t before = 0, masked = 0;
+    if (!mask || !route_resolve()->allocator->ended_waits ||
+        syscall_failed(
+            SYSCALL_4(SYS_rt_sigprocmask, SIG_BLOCK, mask, &before, KERNEL_SIGSET_BYTES)))
+        return 0;
+    memcpy(&masked, mask, sizeof masked);
+    return masked & ~before;
+}
+
+static void unblock(uint64_t signals)
+{
+    if (signals)
+        SYSCALL_4(SYS_rt_sigprocmask, SIG_UNBLOCK, &signals, NULL, sizeof signals);
+}
+
+static int epoll_wait_masked(int descriptor, struct epoll_event *events, int most, int timeout_ms,
+                             const sigset_t *mask)
 {
     WAIT_MILLISECONDS(
         epoll_pwait, timeout_ms,
         SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, left, mask, KERNEL_SIGSET_BYTES),
         descriptor, events, most, left, mask);
 }
+
+EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int timeout_ms,
+                       const sigset_t *mask)
+{
+    uint64_t blocked = block_masked(mask);
+    int result = epoll_wait_masked(descriptor, events, most, timeout_ms, mask);
+    unblock(blocked);
+    return result;
+}
+
+#ifdef PIC /* in a static program these are libc's own */
+
+EXPORT int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
+                 const sigset_t *mask)
+{
+    FIND_NEXT(ppoll);
+    uint64_t blocked = block_masked(mask);
+    int result = next(descriptors, count, span, mask);
+    unblock(blocked);
+    return result;
+}
+
+EXPORT int __ppoll_chk(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
+                       const sigset_t *mask, size_t bytes)
+{
+    if (bytes / sizeof *descriptors < count)
+        __chk_fail();
+    return ppoll(descriptors, count, span, mask);
+}
+
+EXPORT int pselect(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,
+                   const struct timespec *span, const sigset_t *mask)
+{
+    FIND_NEXT(pselect);
+    uint64_t blocked = block_masked(mask);
+    int result = next(count, to_read, to_write, exceptions, span, mask);
+    unblock(blocked);
+    return result;
+}
+
+EXPORT int sigsuspend(const sigset_t *mask)
+{
+    FIND_NEXT(sigsuspend);
+    uint64_t blocked = block_masked(mask);
+    int result = next(mask);
+    unblock(blocked);
+    return result;
+}
+
+EXPORT __attribute__((alias("sigsuspend"), nothrow, leaf)) __typeof__(sigsuspend) __sigsuspend;
+
+#endif
 
 /* Waits whose timeout is a span of time (struct timespec) that the kernel does not write back. They
  * are restarted with what remains of it, as those above are. */
@@ -114,13 +190,22 @@ static bool must_restart_span(struct wait *wait, int result, const struct timesp
         }                                                                                   \
     } while (0)
 
-EXPORT int epoll_pwait2(int descriptor, struct epoll_event *events, int most,
-                        const struct timespec *span, const sigset_t *mask)
+static int epoll_wait_span(int descriptor, struct epoll_event *events, int most,
+                           const struct timespec *span, const sigset_t *mask)
 {
     WAIT_SPAN(
         epoll_pwait2, span,
         SYSCALL_6(SYS_epoll_pwait2, descriptor, events, most, left, mask, KERNEL_SIGSET_BYTES),
         descriptor, events, most, left, mask);
+}
+
+EXPORT int epoll_pwait2(int descriptor, struct epoll_event *events, int most,
+                        const struct timespec *span, const sigset_t *mask)
+{
+    uint64_t blocked = block_masked(mask);
+    int result = epoll_wait_span(descriptor, events, most, span, mask);
+    unblock(blocked);
+    return result;
 }
 
 EXPORT int semtimedop(int set, struct sembuf *operations, size_t count, const struct timespec *span)

@@ -18,6 +18,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -351,6 +352,68 @@ static void signal_the_process(void)
     require(ended <= handled);
 }
 
+/* A signal that only the mask of a wait blocks comes behind it. */
+
+enum { WAITS = 10 };
+static _Atomic int woken;
+
+static void count_alarm(int number)
+{
+    (void)number;
+    woken++;
+}
+
+static bool ends_by_alarm(const sigset_t *mask)
+{
+    struct itimerval timer = {.it_value.tv_usec = 20000};
+    int before = woken;
+    sigset_t alarm, open, wait = *mask;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, &open);
+    require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+    bool ended = is_interrupted(sigsuspend(&wait)) && woken > before;
+    pthread_sigmask(SIG_SETMASK, &open, NULL);
+    return ended;
+}
+
+static void *wait_masked(void *name)
+{
+    const struct timespec span = {.tv_nsec = 20000000};
+    struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    struct epoll_event event;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGNAL);
+    waiter = gettid();
+    for (int i = 0; i < WAITS; i++)
+        require(!strcmp(name, "masked-ppoll")     ? ppoll(&descriptor, 1, &span, &mask) == 0
+                : !strcmp(name, "masked-pselect") ? pselect(0, NULL, NULL, NULL, &span, &mask) == 0
+                : !strcmp(name, "masked-epoll")   ? epoll_pwait(epoll, &event, 1, 20, &mask) == 0
+                                                  : ends_by_alarm(&mask));
+    done = true;
+    return NULL;
+}
+
+static void wait_with_masks(char *name)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    require(sigaction(SIGNAL, &(struct sigaction){.sa_handler = count_signal}, NULL) == 0);
+    require(sigaction(SIGALRM, &(struct sigaction){.sa_handler = count_alarm}, NULL) == 0);
+    require(pthread_create(&thread, NULL, wait_masked, name) == 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the alarm is the thread's */
+    while (!waiter)
+        sched_yield();
+    while (!done) {
+        require(pthread_kill(thread, SIGNAL) == 0);
+        malloc_trim(0);
+    }
+    require(pthread_join(thread, NULL) == 0 && handled > 0);
+}
+
 int main(int count, char **arguments)
 {
     require(count == 2);
@@ -365,6 +428,10 @@ int main(int count, char **arguments)
     }
     if (!strcmp(arguments[1], "to-process")) {
         signal_the_process();
+        return 0;
+    }
+    if (!strncmp(arguments[1], "masked-", 7)) {
+        wait_with_masks(arguments[1]);
         return 0;
     }
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)

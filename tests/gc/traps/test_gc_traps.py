@@ -63,7 +63,8 @@ WORLD = (
 )
 HANDLED = (
     "pause sigsuspend poll poll-limit ppoll pselect epoll sleep receive-limit receive-all send "
-    "by-signal by-siginterrupt by-sysv-signal by-sigset nested restarting to-process"
+    "by-signal by-siginterrupt by-sysv-signal by-sigset nested restarting to-process "
+    "masked-ppoll masked-pselect masked-epoll masked-suspend"
 )
 KERNEL = (
     "odd-size odd-offset sendto sendmsg sendmmsg writev split-writev name-of-socket pwrite "
