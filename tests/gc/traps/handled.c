@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/gc/traps/in_call.h"
 #include "tests/gc/traps/trap.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
@@ -35,12 +36,7 @@ static _Atomic bool awaits_stop, is_handled, done;
 
 static bool is_waiting_in(long call)
 {
-    char path[64], text[8] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", waiter);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_there = file >= 0 && read(file, text, sizeof text - 1) > 0; /* else it has ended */
-    close(file);
-    return is_there && text[0] != 'r' && atol(text) == call;
+    return call_of(waiter) == call;
 }
 
 /* Waits. Each returns whether it ended as it must. */

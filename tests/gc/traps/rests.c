@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/gc/traps/in_call.h"
 #include "tests/gc/traps/tcp.h"
 #include "tests/gc/traps/trap.h"
 
@@ -32,12 +33,8 @@ static _Atomic bool done;
 /* Whether the thread waits in the kernel, but not for the end of a stop. */
 static bool is_waiting(void)
 {
-    char path[64], text[8] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", worker);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_there = file >= 0 && read(file, text, sizeof text - 1) > 0;
-    close(file);
-    return is_there && text[0] != 'r' && atol(text) != SYS_futex;
+    long call = call_of(worker);
+    return call >= 0 && call != SYS_futex;
 }
 
 static void until_it_waits(void)

@@ -28,6 +28,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "tests/gc/traps/in_call.h"
 #include "tests/gc/traps/tcp.h"
 #include "tests/gc/traps/trap.h"
 
@@ -469,16 +470,6 @@ static void short_sleeps(void)
     require(pthread_join(collector, NULL) == 0);
 }
 
-static bool waiter_is_in_pause(void)
-{
-    char path[64], text[8] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", waiter);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    require(file >= 0 && read(file, text, sizeof text - 1) > 0);
-    close(file);
-    return atoi(text) == SYS_pause && text[0] != 'r';
-}
-
 static void signals_end_waits(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
@@ -492,13 +483,13 @@ static void signals_end_waits(void)
     require(pthread_create(&thread, NULL, wait_for_signals, NULL) == 0);
     start_collecting(&collector);
     for (int sent = 0; sent < SIGNALS; sent++) {
-        while (!waiter || waits_ended < sent || !waiter_is_in_pause())
+        while (!waiter || waits_ended < sent || call_of(waiter) != SYS_pause)
             sched_yield();
         struct itimerval timer = {.it_value.tv_usec = 1 + sent * 31 % 3000};
         int before = handled;
         require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
         for (; waits_ended == sent; sched_yield())
-            if (handled > before && waiter_is_in_pause() && waits_ended == sent) {
+            if (handled > before && call_of(waiter) == SYS_pause && waits_ended == sent) {
                 lost++;
                 before = handled;
                 require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
