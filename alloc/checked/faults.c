@@ -15,6 +15,11 @@
 #include "vm/signals.h"
 #include "vm/syscall.h"
 
+/* Those that the kernel knows; 0x800 is SA_EXPOSE_TAGBITS. */
+static const unsigned long KERNEL_FLAGS = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK |
+                                          SA_RESTART | SA_NODEFER | (unsigned)SA_RESETHAND | 0x800 |
+                                          KERNEL_RESTORER;
+
 /* Bits of a page fault's error code (Intel SDM volume 3, 4.7). */
 enum { FAULT_IS_WRITE = 1 << 1, FAULT_IS_FETCH = 1 << 4 };
 
@@ -110,7 +115,8 @@ static struct kernel_action change_action(const struct kernel_action *wanted)
     uint32_t count = begin_change();
     struct kernel_action before = *action_at(count), *after = action_at(count + 2);
     *after = *wanted;
-    after->mask &= ~(signal_bit(SIGKILL) | signal_bit(SIGSTOP)); /* as the kernel does */
+    after->flags &= KERNEL_FLAGS; /* as the kernel does, and with the mask */
+    after->mask &= ~(signal_bit(SIGKILL) | signal_bit(SIGSTOP));
     install(after);
     end_change(count);
     signals_restore(mask);

@@ -16,7 +16,11 @@
  *     rip + 2     flags   set back to the call by the kernel, which does that where SA_RESTART
  *                         restarts the call; it has not begun again
  *     ~(rip + 2)  ~flags  the same, and a stop has seen it
- *     rip + 2     ~flags  set back to the call by a stop, and it has not begun again
+ *     ~(rip + 2)  flags   set back to the call by a stop, and it has not begun again
+ *
+ * A call may leave its mark until the same code makes it again. Then rcx is rip + 2: no mark of a
+ * stop is that. What the kernel leaves can be of the call before: the call that has not begun is
+ * taken for one that the kernel has set back, if a stop comes right there and then a handler.
  *
  * The restorer makes the second of the first. It makes the second of the last too, with EINTR for
  * a result: the handler ran in the wait. So it does with the one before the last, if its handler
@@ -90,18 +94,19 @@ static greg_t behind_next_call(const greg_t *registers)
 enum set_back set_back(const greg_t *registers)
 {
     greg_t behind = behind_next_call(registers);
-    if (registers[REG_RCX] == behind && is_marked(registers))
-        return SET_BACK_BY_STOP;
-    if (registers[REG_RCX] == behind && registers[REG_R11] == registers[REG_EFL])
-        return SET_BACK_BY_KERNEL;
-    return registers[REG_RCX] == ~behind && is_marked(registers) ? SET_BACK_FOR_STOP : NOT_SET_BACK;
+    bool has_flags = registers[REG_R11] == registers[REG_EFL];
+    if (registers[REG_RCX] == ~behind)
+        return has_flags              ? SET_BACK_BY_STOP
+               : is_marked(registers) ? SET_BACK_FOR_STOP
+                                      : NOT_SET_BACK;
+    return registers[REG_RCX] == behind && has_flags ? SET_BACK_BY_KERNEL : NOT_SET_BACK;
 }
 
 void mark_set_back(greg_t *registers, enum set_back as)
 {
-    greg_t behind = behind_next_call(registers);
-    registers[REG_RCX] = as == SET_BACK_FOR_STOP ? ~behind : behind;
-    registers[REG_R11] = ~registers[REG_EFL];
+    greg_t flags = registers[REG_EFL];
+    registers[REG_RCX] = ~behind_next_call(registers);
+    registers[REG_R11] = as == SET_BACK_BY_STOP ? flags : ~flags;
 }
 
 static bool has_ended_call(const greg_t *registers)

@@ -23,9 +23,9 @@
  *
  * A signal of the program's may have come during the stop, or comes in the few instructions between
  * a look for it and the return from the stop. It may be another thread that handles it. So a thread
- * that is set back is marked: when a handler returns to it that ends the call, the call has ended
- * with EINTR (handled.c). Some handlers do not return by way of handled.c: for them the look
- * decides, and ends the call.
+ * that is set back to a call which handlers end is marked. When such a handler returns to it, the
+ * call has ended with EINTR (handled.c). Some handlers do not return by way of handled.c: for them
+ * the look decides, and ends the call.
  *
  * What has no wrapper (a call by number; read and connect on a socket with a limit) ends with EINTR
  * or with a part where a wrapper is named above.
@@ -197,7 +197,8 @@ static bool is_restartable(long call, const greg_t *registers)
 }
 
 /* Whether the thread is about to make a call that SA_RESTART restarts, and that a handler without
- * SA_RESTART ends. (Others are made again whoever handles the signal, as fork is.) */
+ * SA_RESTART ends. (Others are made again whoever handles the signal, as fork is.) Calls that are
+ * hardly ever interrupted are left out: the call may be one that has not begun (handled.c). */
 static bool ends_without_restart(const greg_t *registers)
 {
     if (!is_at_system_call(registers))
@@ -232,6 +233,7 @@ static bool ends_without_restart(const greg_t *registers)
     case SYS_mq_timedsend:
     case SYS_mq_timedreceive:
     case SYS_futex_waitv:
+    case SYS_ioctl: /* of some devices */
         return true;
     case SYS_fcntl:
         return registers[REG_RSI] == F_SETLKW || registers[REG_RSI] == F_OFD_SETLKW;
@@ -393,22 +395,9 @@ static void continue_set_back(ucontext_t *context, enum set_back by)
         mark_set_back(registers, by == SET_BACK_BY_STOP ? by : SET_BACK_FOR_STOP);
 }
 
-/* A wait was interrupted, and no handler has ended it: a stopped process went on (SIGCONT), or
- * another thread took the signal. The kernel has set the thread back to restart_syscall, which it
- * would forget with the return from the stop. Then it is as if the stop had interrupted it. */
-static void end_kernels_restart(greg_t *registers)
-{
-    if (registers[REG_RAX] == SYS_restart_syscall && set_back(registers) == SET_BACK_BY_KERNEL &&
-        is_at_system_call(registers)) {
-        registers[REG_RIP] += 2;
-        registers[REG_RAX] = -EINTR;
-    }
-}
-
 static void restart_interrupted_call(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
-    end_kernels_restart(registers);
     enum set_back by = set_back(registers);
     if (by != NOT_SET_BACK) {
         continue_set_back(context, by);
@@ -438,8 +427,21 @@ bool is_in_call(const ucontext_t *context)
     return registers[REG_RAX] == -EINTR || is_at_system_call(registers);
 }
 
-struct interrupted_wait interrupt_wait(const ucontext_t *context)
+/* A wait was interrupted, and no handler has ended it: a stopped process went on (SIGCONT), or
+ * another thread took the signal. The kernel has set the thread back to restart_syscall, which it
+ * would forget with the return from the stop. Then it is as if the stop had interrupted it. */
+static void end_kernels_restart(greg_t *registers)
 {
+    if (registers[REG_RAX] == SYS_restart_syscall && set_back(registers) == SET_BACK_BY_KERNEL &&
+        is_at_system_call(registers)) {
+        registers[REG_RIP] += 2;
+        registers[REG_RAX] = -EINTR;
+    }
+}
+
+struct interrupted_wait interrupt_wait(ucontext_t *context)
+{
+    end_kernels_restart(context->uc_mcontext.gregs);
     struct interrupted_wait wait = {.left = time_left(context->uc_mcontext.gregs)};
     wait.begun_ns = wait.left.time ? monotonic_ns() : 0;
     return wait;

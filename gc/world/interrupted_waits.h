@@ -30,7 +30,7 @@ struct interrupted_wait {
 };
 
 /* As the handler begins. */
-struct interrupted_wait interrupt_wait(const ucontext_t *context);
+struct interrupted_wait interrupt_wait(ucontext_t *context);
 /* As it ends: the thread is set so that the program does not notice. */
 void continue_wait(const struct interrupted_wait *wait, ucontext_t *context);
 

@@ -32,8 +32,10 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -276,9 +278,24 @@ static ssize_t hand_on_bytes(struct wait *wait, int descriptor, const void *buff
     return done + (ssize_t)hand_on_part(wait, descriptor, rest, flags, hand_on_some);
 }
 
+/* Whether a signal can cut a transfer short. Of a file the disk or a limit has done it, and what
+ * remains would be another request. */
+static bool waits_for_others(int descriptor)
+{
+    struct stat status;
+    struct termios settings;
+    return fstat(descriptor, &status) == 0 &&
+           (S_ISSOCK(status.st_mode) || S_ISFIFO(status.st_mode) ||
+            (S_ISCHR(status.st_mode) && tcgetattr(descriptor, &settings) == 0));
+}
+
 static bool is_cut_short(struct wait *wait, int descriptor, ssize_t done, int flags)
 {
-    return done > 0 && was_interrupted(wait) && does_wait(descriptor, flags);
+    int error = errno;
+    bool is_cut = done > 0 && was_interrupted(wait) && does_wait(descriptor, flags) &&
+                  waits_for_others(descriptor);
+    errno = error;
+    return is_cut;
 }
 
 static ssize_t write_some(int descriptor, const void *buffer, size_t bytes)

@@ -84,11 +84,13 @@ EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int 
 
 /* Waits with a signal mask of their own. The return from a stop sets the thread's mask, before the
  * call begins again: it would let in signals that only the wait's mask blocks. So the thread blocks
- * them itself meanwhile. Returns those that it did not block already. */
+ * them itself meanwhile. Returns those that it did not block already. Without collections nothing
+ * is asked of the kernel: it may be a sandbox. */
 static uint64_t block_masked(const sigset_t *mask)
 {
+    const struct allocator *allocator = route_resolve()->allocator;
     uint64_t before = 0, masked = 0;
-    if (!mask || !route_resolve()->allocator->ended_waits ||
+    if (!mask || !allocator->ended_waits || !allocator->needs_pins() ||
         syscall_failed(
             SYSCALL_4(SYS_rt_sigprocmask, SIG_BLOCK, mask, &before, KERNEL_SIGSET_BYTES)))
         return 0;
@@ -96,10 +98,13 @@ static uint64_t block_masked(const sigset_t *mask)
     return masked & ~before;
 }
 
+/* Handlers may run in it, as at the end of the wait itself, where errno was not set yet. */
 static void unblock(uint64_t signals)
 {
+    int error = errno;
     if (signals)
         SYSCALL_4(SYS_rt_sigprocmask, SIG_UNBLOCK, &signals, NULL, sizeof signals);
+    errno = error;
 }
 
 static int epoll_wait_masked(int descriptor, struct epoll_event *events, int most, int timeout_ms,
@@ -159,7 +164,7 @@ EXPORT int sigsuspend(const sigset_t *mask)
     return result;
 }
 
-EXPORT __attribute__((alias("sigsuspend"), nothrow, leaf)) __typeof__(sigsuspend) __sigsuspend;
+EXPORT __attribute__((alias("sigsuspend"))) __typeof__(sigsuspend) __sigsuspend;
 
 #endif
 

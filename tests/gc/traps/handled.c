@@ -8,13 +8,17 @@
  * happens.
  */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -277,10 +281,12 @@ enum { STOPS = 100 };
 static sem_t semaphore;
 static _Atomic int handled;
 
+/* Of a wait's own result errno tells behind it. */
 static void count_signal(int number)
 {
     (void)number;
     handled++;
+    errno = ENOTTY;
 }
 
 static void *await_semaphore(void *unused)
@@ -392,6 +398,25 @@ static void *wait_masked(void *name)
     return NULL;
 }
 
+/* A sandbox that has no use for other masks. */
+static void wait_in_sandbox(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    const struct timespec span = {.tv_nsec = 1000000};
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGNAL);
+    malloc_trim(0); /* there is none from then on */
+    require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    require(ppoll(NULL, 0, &span, &mask) == 0 && pselect(0, NULL, NULL, NULL, &span, &mask) == 0);
+}
+
 static void wait_with_masks(char *name)
 {
     pthread_t thread;
@@ -424,6 +449,10 @@ int main(int count, char **arguments)
     }
     if (!strcmp(arguments[1], "to-process")) {
         signal_the_process();
+        return 0;
+    }
+    if (!strcmp(arguments[1], "sandbox")) {
+        wait_in_sandbox();
         return 0;
     }
     if (!strncmp(arguments[1], "masked-", 7)) {

@@ -17,6 +17,8 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
@@ -685,6 +687,37 @@ static void write_short_messages(void)
     require(pthread_join(thread, NULL) == 0);
 }
 
+/* A file takes only a part: the rest would be another write, and the limit's signal ends the
+ * program. */
+static void *write_to_limit(void *unused)
+{
+    char bytes[100] = {0};
+    struct rlimit before, limit;
+    int file = memfd_create("limited", MFD_CLOEXEC);
+    require(file >= 0 && getrlimit(RLIMIT_FSIZE, &before) == 0);
+    limit = before;
+    limit.rlim_cur = 1000;
+    require(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    while (!done) {
+        require(lseek(file, 950, SEEK_SET) == 950);
+        require(write(file, bytes, sizeof bytes) == 50);
+    }
+    require(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    return unused;
+}
+
+static void write_part_while_collecting(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, write_to_limit, NULL) == 0);
+    for (int i = 0; i < COLLECTIONS; i++) {
+        malloc_trim(0);
+        usleep(1000);
+    }
+    done = 1;
+    require(pthread_join(thread, NULL) == 0);
+}
+
 static void long_transfer(void)
 {
     bool receives = !strncmp(wait_name, "long-receive", 12);
@@ -708,6 +741,10 @@ int main(int count, char **arguments)
     wait_name = arguments[1];
     if (!strncmp(wait_name, "long-", 5)) {
         long_transfer();
+        return 0;
+    }
+    if (!strcmp(wait_name, "file-limit")) {
+        write_part_while_collecting();
         return 0;
     }
     if (!strcmp(wait_name, "short-writes")) {

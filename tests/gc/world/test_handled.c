@@ -95,6 +95,35 @@ static void test_a_call_that_was_set_back_ends_with_the_handlers_that_end_it(voi
     }
 }
 
+/* rcx and r11 are as the call before has left them, at the same instruction. */
+static void test_a_call_that_is_made_again_was_not_set_back(void **state)
+{
+    (void)state;
+    for (int restarts = 0; restarts < 2; restarts++) {
+        ucontext_t context = behind_call(), before;
+        greg_t *registers = context.uc_mcontext.gregs;
+        note_handled(&context, restarts);
+        registers[REG_RIP] -= 2;
+        registers[REG_RAX] = CALL;
+        before = context;
+        assert_int_equal(set_back(registers), NOT_SET_BACK);
+        note_handled(&context, restarts);
+        assert_memory_equal(&context, &before, sizeof context);
+    }
+}
+
+/* A processor may leave rcx and r11 as a stop has set them. */
+static void test_a_call_that_was_set_back_and_ends_was_not_handled(void **state)
+{
+    (void)state;
+    const enum set_back by[] = {SET_BACK_BY_STOP, SET_BACK_FOR_STOP};
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        ucontext_t context = set_back_as(by[i]);
+        context.uc_mcontext.gregs[REG_RIP] += 2;
+        assert_false(was_handled(context.uc_mcontext.gregs));
+    }
+}
+
 static void test_other_registers_are_left_alone(void **state)
 {
     (void)state;
@@ -169,6 +198,8 @@ int main(void)
         cmocka_unit_test(test_who_has_ended_a_call_is_handled_after_a_handler),
         cmocka_unit_test(test_who_has_set_a_call_back_is_told),
         cmocka_unit_test(test_a_call_that_was_set_back_ends_with_the_handlers_that_end_it),
+        cmocka_unit_test(test_a_call_that_is_made_again_was_not_set_back),
+        cmocka_unit_test(test_a_call_that_was_set_back_and_ends_was_not_handled),
         cmocka_unit_test(test_other_registers_are_left_alone),
         cmocka_unit_test(test_the_last_to_end_a_wait_is_told),
         cmocka_unit_test(test_a_call_is_marked_by_the_handler_that_interrupts_it),

@@ -190,15 +190,16 @@ static void test_a_pending_signal_ends_nothing_if_its_handler_will(void **state)
 static void test_each_call_that_the_kernel_restarts_is_known(void **state)
 {
     (void)state;
-    static const long calls[] = {
-        SYS_read,           SYS_readv,    SYS_preadv2,       SYS_write,
-        SYS_writev,         SYS_pwritev2, SYS_recvfrom,      SYS_recvmsg,
-        SYS_recvmmsg,       SYS_sendto,   SYS_sendmsg,       SYS_sendmmsg,
-        SYS_splice,         SYS_vmsplice, SYS_tee,           SYS_sendfile,
-        SYS_accept,         SYS_accept4,  SYS_connect,       SYS_creat,
-        SYS_open,           SYS_openat,   437 /* openat2 */, 449 /* futex_waitv */,
-        SYS_wait4,          SYS_waitid,   SYS_flock,         SYS_mq_timedsend,
-        SYS_mq_timedreceive};
+    static const long calls[] = {SYS_read,         SYS_readv,           SYS_preadv2,
+                                 SYS_write,        SYS_writev,          SYS_pwritev2,
+                                 SYS_recvfrom,     SYS_recvmsg,         SYS_recvmmsg,
+                                 SYS_sendto,       SYS_sendmsg,         SYS_sendmmsg,
+                                 SYS_splice,       SYS_vmsplice,        SYS_tee,
+                                 SYS_sendfile,     SYS_accept,          SYS_accept4,
+                                 SYS_connect,      SYS_creat,           SYS_open,
+                                 SYS_openat,       437 /* openat2 */,   449 /* futex_waitv */,
+                                 SYS_wait4,        SYS_waitid,          SYS_flock,
+                                 SYS_mq_timedsend, SYS_mq_timedreceive, SYS_ioctl};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         ucontext_t context = set_back_to(calls[i], 0, 0);
         stop_with(&context, 0);
