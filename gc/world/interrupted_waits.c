@@ -265,13 +265,23 @@ static bool program_has_signal(const ucontext_t *context, unsigned long without)
     return false;
 }
 
+static bool is_behind_system_call(const greg_t *registers)
+{
+    unsigned char code[2];
+    uintptr_t after = (uintptr_t)registers[REG_RIP];
+    copy_code(after - sizeof code, code, sizeof code, after);
+    return is_system_call(code);
+}
+
 /* Whether the thread has just ended a call that may have transferred only a part of its bytes. Only
  * the wrapper that made the call knows whether it has, so a guess will do. */
 static bool may_be_cut_short(const greg_t *registers)
 {
-    if (registers[REG_RAX] <= 0 || was_handled(registers))
+    if (registers[REG_RAX] <= 0 || was_handled(registers) || !is_behind_system_call(registers))
         return false;
     switch (call_within(registers, FARTHER_BYTES)) {
+    case -1:
+        return true; /* glibc from 2.41 on */
     case SYS_write:
     case SYS_sendto:
     case SYS_recvfrom:
@@ -286,14 +296,6 @@ static bool may_be_cut_short(const greg_t *registers)
     default:
         return false;
     }
-}
-
-static bool is_behind_system_call(const greg_t *registers)
-{
-    unsigned char code[2];
-    uintptr_t after = (uintptr_t)registers[REG_RIP];
-    copy_code(after - sizeof code, code, sizeof code, after);
-    return is_system_call(code);
 }
 
 /* Whether the thread has just ended a call in EINTR, and no handler of the program's has run since:

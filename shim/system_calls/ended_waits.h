@@ -63,6 +63,12 @@ static inline bool may_be_restarted(const struct wait *wait, long result)
     return result < 0 && errno == EINTR && wait->ended_waits;
 }
 
+/* The same, of one that is to begin as it was. */
+static inline bool must_begin_again(struct wait *wait, long result)
+{
+    return may_be_restarted(wait, result) && was_interrupted(wait);
+}
+
 static inline int remaining_ms(const struct wait *wait, int64_t limit_ns)
 {
     int64_t remaining_ns = wait->begun_ns + limit_ns - (int64_t)monotonic_ns();

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "shim/symbols/interpose.h"
+#include "shim/system_calls/ended_waits.h"
 #include "shim/system_calls/kernel.h"
 #include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
@@ -98,9 +99,14 @@ EXPORT int msgsnd(int queue, const void *message, size_t bytes, int flags)
 {
     FIND_NEXT(msgsnd);
     pin_message(message, sizeof(long) + bytes);
-    return next
-               ? next(queue, message, bytes, flags)
-               : (int)libc_result(CANCELLABLE(SYSCALL_4(SYS_msgsnd, queue, message, bytes, flags)));
+    struct wait wait = begin_wait(true, false);
+    int result;
+    do
+        result = next ? next(queue, message, bytes, flags)
+                      : (int)libc_result(
+                            CANCELLABLE(SYSCALL_4(SYS_msgsnd, queue, message, bytes, flags)));
+    while (must_begin_again(&wait, result));
+    return result;
 }
 
 /* How much a pipe takes at once; 0: it is none. */

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * waits.c: system calls with a timeout, which a collection must not end.
+ * waits.c: system calls that wait, which a collection must not end.
  *
  * A collection stops threads by a signal. The kernel ends some waits with EINTR then, although the
  * program has no handler for the signal. The collector restarts most of them where it stopped the
- * thread (gc/world/interrupted_waits.c), but not those whose timeout is a number of milliseconds:
- * it does not know how much of it has passed. The functions here do, and restart them with what
- * remains. The allocator says whether a collection alone has ended the wait (ended_waits); EINTR
- * for a signal of the program is passed on.
+ * thread (gc/world/interrupted_waits.c). It cannot where the timeout is a number of milliseconds:
+ * it does not know how much of it has passed. Nor can it with glibc from 2.41 on, where all
+ * functions share one system call instruction: it does not know which call it was. The functions
+ * here do, and restart the wait with what remains. The allocator says whether a collection alone
+ * has ended the wait (ended_waits); EINTR for a signal of the program is passed on.
  *
  * With an allocator that is no collector, each function is libc's.
  */
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <time.h>
@@ -42,7 +45,8 @@ static bool must_restart(struct wait *wait, int result, int timeout_ms, int *lef
 {
     if (!may_be_restarted(wait, result))
         return false;
-    *left = remaining_ms(wait, timeout_ms * INT64_C(1000000));
+    if (timeout_ms > 0)
+        *left = remaining_ms(wait, timeout_ms * INT64_C(1000000));
     return was_interrupted(wait);
 }
 
@@ -51,7 +55,7 @@ static bool must_restart(struct wait *wait, int result, int timeout_ms, int *lef
 #define WAIT_MILLISECONDS(name, timeout_ms, system_call, ...)                               \
     do {                                                                                    \
         FIND_NEXT(name);                                                                    \
-        struct wait wait = begin_wait((timeout_ms) > 0, true);                              \
+        struct wait wait = begin_wait((timeout_ms) != 0, (timeout_ms) > 0);                 \
         int result, left = timeout_ms;                                                      \
         do                                                                                  \
             result = next ? next(__VA_ARGS__) : (int)libc_result(CANCELLABLE(system_call)); \
@@ -125,49 +129,6 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
     return result;
 }
 
-#ifdef PIC /* in a static program these are libc's own */
-
-EXPORT int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
-                 const sigset_t *mask)
-{
-    FIND_NEXT(ppoll);
-    uint64_t blocked = block_masked(mask);
-    int result = next(descriptors, count, span, mask);
-    unblock(blocked);
-    return result;
-}
-
-EXPORT int __ppoll_chk(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
-                       const sigset_t *mask, size_t bytes)
-{
-    if (bytes / sizeof *descriptors < count)
-        __chk_fail();
-    return ppoll(descriptors, count, span, mask);
-}
-
-EXPORT int pselect(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,
-                   const struct timespec *span, const sigset_t *mask)
-{
-    FIND_NEXT(pselect);
-    uint64_t blocked = block_masked(mask);
-    int result = next(count, to_read, to_write, exceptions, span, mask);
-    unblock(blocked);
-    return result;
-}
-
-EXPORT int sigsuspend(const sigset_t *mask)
-{
-    FIND_NEXT(sigsuspend);
-    uint64_t blocked = block_masked(mask);
-    int result = next(mask);
-    unblock(blocked);
-    return result;
-}
-
-EXPORT __attribute__((alias("sigsuspend"))) __typeof__(sigsuspend) __sigsuspend;
-
-#endif
-
 /* Waits whose timeout is a span of time (struct timespec) that the kernel does not write back. They
  * are restarted with what remains of it, as those above are. */
 
@@ -176,14 +137,15 @@ static bool must_restart_span(struct wait *wait, int result, const struct timesp
 {
     if (!may_be_restarted(wait, result))
         return false;
-    *left = remaining_span(wait, *span);
+    if (span)
+        *left = remaining_span(wait, *span);
     return was_interrupted(wait);
 }
 
 #define WAIT_SPAN(name, span, system_call, ...)                                             \
     do {                                                                                    \
         FIND_NEXT(name);                                                                    \
-        struct wait wait = begin_wait((span) != NULL, true);                                \
+        struct wait wait = begin_wait(true, (span) != NULL);                                \
         struct timespec rest;                                                               \
         const struct timespec *left = span;                                                 \
         int result;                                                                         \
@@ -191,7 +153,7 @@ static bool must_restart_span(struct wait *wait, int result, const struct timesp
             result = next ? next(__VA_ARGS__) : (int)libc_result(CANCELLABLE(system_call)); \
             if (!must_restart_span(&wait, result, span, &rest))                             \
                 return result;                                                              \
-            left = &rest;                                                                   \
+            left = left ? &rest : NULL;                                                     \
         }                                                                                   \
     } while (0)
 
@@ -232,9 +194,17 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {
     FIND_NEXT(nanosleep);
-    struct timespec rest;
-    int result = next ? next(time, &rest)
-                      : (int)libc_result(CANCELLABLE(SYSCALL_2(SYS_nanosleep, time, &rest)));
+    struct wait wait = begin_wait(true, true);
+    struct timespec rest, again;
+    const struct timespec *asked = time;
+    int result;
+    for (;;) {
+        result = next ? next(asked, &rest)
+                      : (int)libc_result(CANCELLABLE(SYSCALL_2(SYS_nanosleep, asked, &rest)));
+        if (!must_restart_span(&wait, result, time, &again))
+            break;
+        asked = &again;
+    }
     if (left && result < 0 && errno == EINTR)
         *left = rest;
     return result;
@@ -242,14 +212,34 @@ EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 
 ALSO_CALLED(__nanosleep, nanosleep);
 
+/* What is left of a span on this clock passes while the process runs, or in any case. */
+static bool passes_always(clockid_t clock)
+{
+    return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID;
+}
+
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
                            struct timespec *left)
 {
     FIND_NEXT(clock_nanosleep);
-    struct timespec rest;
-    int error = next ? next(clock, flags, time, &rest)
-                     : (int)-CANCELLABLE(SYSCALL_4(SYS_clock_nanosleep, clock, flags, time, &rest));
-    if (left && error == EINTR && !(flags & TIMER_ABSTIME))
+    struct wait wait = begin_wait(true, true);
+    bool is_span = !(flags & TIMER_ABSTIME);
+    struct timespec rest, again;
+    const struct timespec *asked = time;
+    int error;
+    for (;;) {
+        error = next
+                    ? next(clock, flags, asked, &rest)
+                    : (int)-CANCELLABLE(SYSCALL_4(SYS_clock_nanosleep, clock, flags, asked, &rest));
+        if (error != EINTR || !wait.ended_waits)
+            break;
+        if (is_span)
+            again = passes_always(clock) ? remaining_span(&wait, *time) : rest;
+        if (!was_interrupted(&wait))
+            break;
+        asked = is_span ? &again : time;
+    }
+    if (left && error == EINTR && is_span)
         *left = rest;
     return error;
 }
@@ -266,3 +256,133 @@ EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
     int error = clock_nanosleep(CLOCK_REALTIME, 0, time, left);
     return error == 0 ? 0 : error == EINTR ? -1 : -2;
 }
+
+#ifdef PIC /* in a static program these are libc's own */
+
+EXPORT unsigned sleep(unsigned seconds)
+{
+    struct timespec time = {.tv_sec = seconds};
+    int error = errno;
+    if (nanosleep(&time, &time) != 0)
+        return (unsigned)time.tv_sec;
+    errno = error;
+    return 0;
+}
+
+EXPORT int select(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,
+                  struct timeval *limit)
+{
+    FIND_NEXT(select);
+    struct wait wait = begin_wait(true, limit != NULL);
+    struct timespec span = {0};
+    int result;
+    if (limit && wait.ended_waits)
+        span = (struct timespec){limit->tv_sec, limit->tv_usec * 1000};
+    while (may_be_restarted(&wait, result = next(count, to_read, to_write, exceptions, limit))) {
+        struct timespec left = remaining_span(&wait, span);
+        if (limit)
+            *limit = (struct timeval){left.tv_sec, left.tv_nsec / 1000};
+        if (!was_interrupted(&wait))
+            break;
+    }
+    return result;
+}
+
+ALSO_CALLED(__select, select);
+
+static int poll_span(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
+                     const sigset_t *mask)
+{
+    WAIT_SPAN(ppoll, span, -ENOSYS, descriptors, count, left, mask);
+}
+
+EXPORT int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
+                 const sigset_t *mask)
+{
+    uint64_t blocked = block_masked(mask);
+    int result = poll_span(descriptors, count, span, mask);
+    unblock(blocked);
+    return result;
+}
+
+EXPORT int __ppoll_chk(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
+                       const sigset_t *mask, size_t bytes)
+{
+    if (bytes / sizeof *descriptors < count)
+        __chk_fail();
+    return ppoll(descriptors, count, span, mask);
+}
+
+static int select_span(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,
+                       const struct timespec *span, const sigset_t *mask)
+{
+    WAIT_SPAN(pselect, span, -ENOSYS, count, to_read, to_write, exceptions, left, mask);
+}
+
+EXPORT int pselect(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,
+                   const struct timespec *span, const sigset_t *mask)
+{
+    uint64_t blocked = block_masked(mask);
+    int result = select_span(count, to_read, to_write, exceptions, span, mask);
+    unblock(blocked);
+    return result;
+}
+
+/* The body of a function that has no limit, or a point in time. */
+#define WAIT_AS_BEFORE(name, ...)                   \
+    do {                                            \
+        FIND_NEXT(name);                            \
+        struct wait wait = begin_wait(true, false); \
+        __typeof__(next(__VA_ARGS__)) result;       \
+        do                                          \
+            result = next(__VA_ARGS__);             \
+        while (must_begin_again(&wait, result));    \
+        return result;                              \
+    } while (0)
+
+static int suspend(const sigset_t *mask)
+{
+    WAIT_AS_BEFORE(sigsuspend, mask);
+}
+
+EXPORT int sigsuspend(const sigset_t *mask)
+{
+    uint64_t blocked = block_masked(mask);
+    int result = suspend(mask);
+    unblock(blocked);
+    return result;
+}
+
+EXPORT __attribute__((alias("sigsuspend"))) __typeof__(sigsuspend) __sigsuspend;
+
+EXPORT int pause(void)
+{
+    WAIT_AS_BEFORE(pause);
+}
+
+EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
+{
+    WAIT_AS_BEFORE(sigwaitinfo, set, info);
+}
+
+EXPORT int semop(int set, struct sembuf *operations, size_t count)
+{
+    WAIT_AS_BEFORE(semop, set, operations, count);
+}
+
+EXPORT ssize_t msgrcv(int queue, void *message, size_t bytes, long type, int flags)
+{
+    WAIT_AS_BEFORE(msgrcv, queue, message, bytes, type, flags);
+}
+
+EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *time)
+{
+    WAIT_AS_BEFORE(sem_timedwait, semaphore, time);
+}
+
+EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *time)
+{
+    WAIT_AS_BEFORE(sem_clockwait, semaphore, clock, time);
+}
+
+#endif

@@ -643,7 +643,7 @@ def symbols(path: Path, kind: str) -> set[str]:
 
 # libc's second names of functions that are interposed.
 OTHER_NAMES = {"_IO_fwrite", "__nanosleep", "__poll", "__pwrite64", "__send", "__sigaction"}
-OTHER_NAMES |= {"__sigsuspend", "__write"}
+OTHER_NAMES |= {"__select", "__sigsuspend", "__write"}
 
 
 @pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
@@ -662,7 +662,8 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"aio_fsync64", "lio_listio", "lio_listio64", "getaddrinfo_a"}
     kernel_names |= {"pwritev", "pwritev64", "pwritev2", "pwritev64v2", "recvmmsg"}
     kernel_names |= {"epoll_pwait2", "semtimedop", "sigtimedwait"}
-    kernel_names |= {"ppoll", "__ppoll_chk", "pselect", "sigsuspend"}
+    kernel_names |= {"ppoll", "__ppoll_chk", "pselect", "sigsuspend", "select", "pause", "sleep"}
+    kernel_names |= {"sigwaitinfo", "semop", "msgrcv", "sem_timedwait", "sem_clockwait"}
     kernel_names |= {"mmap", "mmap64", "mremap", "munmap", "shmat", "shmdt"}
     kernel_names |= {"madvise", "process_madvise", "mprotect", "pkey_mprotect"}
     kernel_names |= {"pidfd_send_signal"}
