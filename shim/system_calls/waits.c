@@ -195,7 +195,7 @@ EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {
     FIND_NEXT(nanosleep);
     struct wait wait = begin_wait(true, true);
-    struct timespec rest, again;
+    struct timespec rest = {0}, again;
     const struct timespec *asked = time;
     int result;
     for (;;) {
@@ -224,7 +224,7 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
     FIND_NEXT(clock_nanosleep);
     struct wait wait = begin_wait(true, true);
     bool is_span = !(flags & TIMER_ABSTIME);
-    struct timespec rest, again;
+    struct timespec rest = {0}, again;
     const struct timespec *asked = time;
     int error;
     for (;;) {
