@@ -259,14 +259,16 @@ EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
 
 #ifdef PIC /* in a static program these are libc's own */
 
+/* Whole seconds do not tell how much is left. */
 EXPORT unsigned sleep(unsigned seconds)
 {
-    struct timespec time = {.tv_sec = seconds};
-    int error = errno;
-    if (nanosleep(&time, &time) != 0)
-        return (unsigned)time.tv_sec;
-    errno = error;
-    return 0;
+    FIND_NEXT(sleep);
+    struct wait wait = begin_wait(true, true);
+    unsigned left = next(seconds);
+    if (!was_interrupted(&wait))
+        return left;
+    struct timespec rest = remaining_span(&wait, (struct timespec){.tv_sec = seconds});
+    return nanosleep(&rest, &rest) == 0 ? 0 : (unsigned)rest.tv_sec;
 }
 
 EXPORT int select(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,

@@ -308,6 +308,12 @@ static bool in_thrd_sleep(void)
     return thrd_sleep(&time, NULL) == 0;
 }
 
+static bool in_sleep(void)
+{
+    double begun = seconds(CLOCK_MONOTONIC);
+    return sleep(1) == 0 && seconds(CLOCK_MONOTONIC) - begun > 0.99;
+}
+
 static bool in_usleep(void)
 {
     return usleep(WAIT_MS * 1000) == 0;
@@ -371,6 +377,7 @@ static limited_wait *find_limited_wait(void)
         {"clock-nanosleep", in_clock_nanosleep},
         {"clock-nanosleep-no-rest", in_clock_nanosleep_no_rest},
         {"thrd-sleep", in_thrd_sleep},
+        {"sleep", in_sleep},
         {"usleep", in_usleep},
         {"condition-limit", in_condition},
         {"sem-timedwait", in_sem_timedwait},
