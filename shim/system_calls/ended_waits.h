@@ -22,13 +22,14 @@ struct wait {
     int64_t begun_ns; /* of one with a limit */
 };
 
-/* may_end: else none of the following is asked for. */
+/* may_end: else none of the following is asked for. Without collections nothing is asked of the
+ * kernel: it may be a sandbox. */
 static inline struct wait begin_wait(bool may_end, bool has_limit)
 {
     struct wait wait = {0};
-    if (may_end)
-        wait.ended_waits = route_resolve()->allocator->ended_waits;
-    if (wait.ended_waits) {
+    const struct allocator *allocator = route_resolve()->allocator;
+    if (may_end && allocator->ended_waits && allocator->needs_pins()) {
+        wait.ended_waits = allocator->ended_waits;
         wait.ended = wait.ended_waits();
         wait.error = errno;
         wait.begun_ns = has_limit ? (int64_t)monotonic_ns() : 0;

@@ -398,12 +398,13 @@ static void *wait_masked(void *name)
     return NULL;
 }
 
-/* A sandbox that has no use for other masks. */
+/* A sandbox that has no use for other masks, nor for clocks. */
 static void wait_in_sandbox(void)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_gettime, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
@@ -415,6 +416,7 @@ static void wait_in_sandbox(void)
     require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
     require(ppoll(NULL, 0, &span, &mask) == 0 && pselect(0, NULL, NULL, NULL, &span, &mask) == 0);
+    require(nanosleep(&span, NULL) == 0 && poll(NULL, 0, 1) == 0);
 }
 
 static void wait_with_masks(char *name)
