@@ -18,7 +18,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
