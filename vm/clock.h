@@ -5,6 +5,7 @@
 #ifndef ALLOTROPE_VM_CLOCK_H
 #define ALLOTROPE_VM_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -15,6 +16,12 @@ static inline uint64_t clock_ns(clockid_t clock)
     struct timespec time;
     SYSCALL_2(SYS_clock_gettime, clock, &time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Whether the clock goes on while the threads that it may count stand still. */
+static inline bool runs_while_stopped(clockid_t clock)
+{
+    return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID;
 }
 
 /* Nanoseconds of a clock that only goes forward. Any thread, any state. */

@@ -307,11 +307,6 @@ static bool is_interrupted(const greg_t *registers)
            is_behind_system_call(registers);
 }
 
-static bool runs_while_stopped(clockid_t clock)
-{
-    return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID;
-}
-
 /* Returns none for a sleep that has not waited yet: it has only the time that the program asked
  * for, which may lie in memory that must not be written. */
 static struct time_left time_left(const greg_t *registers)

@@ -22,14 +22,19 @@ struct wait {
     int64_t begun_ns; /* of one with a limit */
 };
 
-/* may_end: else none of the following is asked for. Without collections nothing is asked of the
- * kernel: it may be a sandbox. */
+/* How the allocator tells of ended waits. NULL: there are no collections, and nothing is to be
+ * asked of the kernel: it may be a sandbox. */
+static inline uint32_t (*collections_end_waits(void))(void)
+{
+    const struct allocator *allocator = route_resolve()->allocator;
+    return allocator->ended_waits && allocator->needs_pins() ? allocator->ended_waits : NULL;
+}
+
+/* may_end: else none of the following is asked for. */
 static inline struct wait begin_wait(bool may_end, bool has_limit)
 {
-    struct wait wait = {0};
-    const struct allocator *allocator = route_resolve()->allocator;
-    if (may_end && allocator->ended_waits && allocator->needs_pins()) {
-        wait.ended_waits = allocator->ended_waits;
+    struct wait wait = {.ended_waits = may_end ? collections_end_waits() : NULL};
+    if (wait.ended_waits) {
         wait.ended = wait.ended_waits();
         wait.error = errno;
         wait.begun_ns = has_limit ? (int64_t)monotonic_ns() : 0;

@@ -88,13 +88,11 @@ EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int 
 
 /* Waits with a signal mask of their own. The return from a stop sets the thread's mask, before the
  * call begins again: it would let in signals that only the wait's mask blocks. So the thread blocks
- * them itself meanwhile. Returns those that it did not block already. Without collections nothing
- * is asked of the kernel: it may be a sandbox. */
+ * them itself meanwhile. Returns those that it did not block already. */
 static uint64_t block_masked(const sigset_t *mask)
 {
-    const struct allocator *allocator = route_resolve()->allocator;
     uint64_t before = 0, masked = 0;
-    if (!mask || !allocator->ended_waits || !allocator->needs_pins() ||
+    if (!mask || !collections_end_waits() ||
         syscall_failed(
             SYSCALL_4(SYS_rt_sigprocmask, SIG_BLOCK, mask, &before, KERNEL_SIGSET_BYTES)))
         return 0;
@@ -212,12 +210,6 @@ EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 
 ALSO_CALLED(__nanosleep, nanosleep);
 
-/* What is left of a span on this clock passes while the process runs, or in any case. */
-static bool passes_always(clockid_t clock)
-{
-    return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID;
-}
-
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
                            struct timespec *left)
 {
@@ -234,7 +226,7 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
         if (error != EINTR || !wait.ended_waits)
             break;
         if (is_span)
-            again = passes_always(clock) ? remaining_span(&wait, *time) : rest;
+            again = runs_while_stopped(clock) ? remaining_span(&wait, *time) : rest;
         if (!was_interrupted(&wait))
             break;
         asked = is_span ? &again : time;
