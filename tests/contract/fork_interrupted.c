@@ -118,7 +118,7 @@ int main(int count, char **arguments)
     sigaddset(&blocked, SIGUSR2);
     for (int i = 0; i < started; i++)
         require(pthread_create(&threads[i], NULL, hammer, NULL) == 0);
-    require(sigprocmask(SIG_BLOCK, &blocked, NULL) == 0);
+    require(sigprocmask(SIG_SETMASK, &blocked, NULL) == 0);
     struct sigaction action = {.sa_sigaction = send_signal, .sa_flags = SA_SIGINFO};
     require(sigaction(SIGTRAP, &action, NULL) == 0 && signal(SIGUSR1, allocate) != SIG_ERR);
     exercise();

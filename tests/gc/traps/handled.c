@@ -34,6 +34,7 @@
 
 enum { SIGNAL = SIGUSR1, LONG_MS = 600000, MANY_BYTES = 1 << 20 };
 
+static const char *case_name;
 static int ends[2], inner[2];
 static _Atomic pid_t waiter;
 static _Atomic bool awaits_stop, is_handled, done;
@@ -281,11 +282,16 @@ enum { STOPS = 100 };
 static sem_t semaphore;
 static _Atomic int handled;
 
-/* Of a wait's own result errno tells behind it. */
 static void count_signal(int number)
 {
     (void)number;
     handled++;
+}
+
+/* Of a wait's own result errno tells behind it. */
+static void count_and_leave_errno(int number)
+{
+    count_signal(number);
     errno = ENOTTY;
 }
 
@@ -299,7 +305,7 @@ static void *await_semaphore(void *unused)
 static void stop_restarting(void)
 {
     pthread_t thread;
-    struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = count_and_leave_errno, .sa_flags = SA_RESTART};
     require(sem_init(&semaphore, 0, 0) == 0 && sigaction(SIGNAL, &action, NULL) == 0);
     require(pthread_create(&thread, NULL, await_semaphore, NULL) == 0);
     while (!waiter || !is_waiting_in(SYS_futex))
@@ -365,37 +371,44 @@ static void count_alarm(int number)
     woken++;
 }
 
+/* Between the wait's end and the look at errno there is no other signal. */
 static bool ends_by_alarm(const sigset_t *mask)
 {
-    struct itimerval timer = {.it_value.tv_usec = 20000};
     int before = woken;
     sigset_t alarm, open, wait = *mask;
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     pthread_sigmask(SIG_BLOCK, &alarm, &open);
-    require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
     bool ended = is_interrupted(sigsuspend(&wait)) && woken > before;
     pthread_sigmask(SIG_SETMASK, &open, NULL);
     return ended;
 }
 
-static void *wait_masked(void *name)
+static bool ends_masked(int epoll, const sigset_t *mask)
 {
     const struct timespec span = {.tv_nsec = 20000000};
     struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
     struct epoll_event event;
+    if (!strcmp(case_name, "masked-ppoll"))
+        return ppoll(&descriptor, 1, &span, mask) == 0;
+    if (!strcmp(case_name, "masked-pselect"))
+        return pselect(0, NULL, NULL, NULL, &span, mask) == 0;
+    if (!strcmp(case_name, "masked-epoll"))
+        return epoll_pwait(epoll, &event, 1, 20, mask) == 0;
+    return ends_by_alarm(mask);
+}
+
+static void *wait_masked(void *unused)
+{
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     sigset_t mask;
     sigemptyset(&mask);
     sigaddset(&mask, SIGNAL);
     waiter = gettid();
     for (int i = 0; i < WAITS; i++)
-        require(!strcmp(name, "masked-ppoll")     ? ppoll(&descriptor, 1, &span, &mask) == 0
-                : !strcmp(name, "masked-pselect") ? pselect(0, NULL, NULL, NULL, &span, &mask) == 0
-                : !strcmp(name, "masked-epoll")   ? epoll_pwait(epoll, &event, 1, 20, &mask) == 0
-                                                  : ends_by_alarm(&mask));
+        require(ends_masked(epoll, &mask));
     done = true;
-    return NULL;
+    return unused;
 }
 
 /* A sandbox that has no use for other masks, nor for clocks. */
@@ -419,17 +432,31 @@ static void wait_in_sandbox(void)
     require(nanosleep(&span, NULL) == 0 && poll(NULL, 0, 1) == 0);
 }
 
-static void wait_with_masks(char *name)
+static void end_by_alarm(pthread_t thread, int wait)
+{
+    while (!is_waiting_in(SYS_rt_sigsuspend))
+        sched_yield();
+    require(pthread_kill(thread, SIGNAL) == 0);
+    malloc_trim(0);
+    require(pthread_kill(thread, SIGALRM) == 0);
+    while (woken == wait)
+        sched_yield();
+}
+
+static void wait_with_masks(void)
 {
     pthread_t thread;
-    sigset_t all, before;
-    require(sigaction(SIGNAL, &(struct sigaction){.sa_handler = count_signal}, NULL) == 0);
+    sigset_t all;
+    struct sigaction action = {.sa_handler = count_and_leave_errno};
+    require(sigaction(SIGNAL, &action, NULL) == 0);
     require(sigaction(SIGALRM, &(struct sigaction){.sa_handler = count_alarm}, NULL) == 0);
-    require(pthread_create(&thread, NULL, wait_masked, name) == 0);
+    require(pthread_create(&thread, NULL, wait_masked, NULL) == 0);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the alarm is the thread's */
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
     while (!waiter)
         sched_yield();
+    for (int wait = 0; !strcmp(case_name, "masked-suspend") && wait < WAITS; wait++)
+        end_by_alarm(thread, wait);
     while (!done) {
         require(pthread_kill(thread, SIGNAL) == 0);
         malloc_trim(0);
@@ -437,39 +464,39 @@ static void wait_with_masks(char *name)
     require(pthread_join(thread, NULL) == 0 && handled > 0);
 }
 
+static const struct {
+    const char *name;
+    void (*happens)(void);
+} others[] = {
+    {"nested", stop_within},
+    {"restarting", stop_restarting},
+    {"to-process", signal_the_process},
+    {"sandbox", wait_in_sandbox},
+    {"masked-ppoll", wait_with_masks},
+    {"masked-pselect", wait_with_masks},
+    {"masked-epoll", wait_with_masks},
+    {"masked-suspend", wait_with_masks},
+};
+
+static bool happens(void)
+{
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (!strcmp(waits[i].name, case_name))
+            return stop_at_return(&waits[i], by_sigaction), true;
+    for (size_t i = 0; i < sizeof installers / sizeof *installers; i++)
+        if (!strcmp(installers[i].name, case_name))
+            return stop_at_return(&waits[0], installers[i].install), true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(others[i].name, case_name))
+            return others[i].happens(), true;
+    return false;
+}
+
 int main(int count, char **arguments)
 {
     require(count == 2);
+    case_name = arguments[1];
     require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && pipe(inner) == 0);
-    if (!strcmp(arguments[1], "nested")) {
-        stop_within();
-        return 0;
-    }
-    if (!strcmp(arguments[1], "restarting")) {
-        stop_restarting();
-        return 0;
-    }
-    if (!strcmp(arguments[1], "to-process")) {
-        signal_the_process();
-        return 0;
-    }
-    if (!strcmp(arguments[1], "sandbox")) {
-        wait_in_sandbox();
-        return 0;
-    }
-    if (!strncmp(arguments[1], "masked-", 7)) {
-        wait_with_masks(arguments[1]);
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
-        if (!strcmp(waits[i].name, arguments[1])) {
-            stop_at_return(&waits[i], by_sigaction);
-            return 0;
-        }
-    for (size_t i = 0; i < sizeof installers / sizeof *installers; i++)
-        if (!strcmp(installers[i].name, arguments[1])) {
-            stop_at_return(&waits[0], installers[i].install);
-            return 0;
-        }
-    return 1;
+    require(happens());
+    return 0;
 }
