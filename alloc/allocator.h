@@ -246,8 +246,8 @@ struct allocator {
      * early: it is odd then. When a handler of the program's has run since, it is even. A call
      * before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);
-    /* Where the program's signal handlers are to return to: code that the kernel takes for libc's
-     * own restorer. Those without SA_RESTART, and those with it. NULL: libc's own. */
+    /* Where the program's signal handlers are to return to, in place of libc's restorer: [0] those
+     * without SA_RESTART, [1] those with it. NULL: libc's own. */
     void (*handler_restorers[2])(void);
 };
 

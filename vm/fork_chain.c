@@ -68,6 +68,7 @@ static uint64_t block_signals(void)
 
 /* Before the fork. */
 
+/* Of a rank in any order: [one of a rank]. */
 static void take(struct lock *lock)
 {
     lock_acquire(lock);

@@ -68,9 +68,8 @@
  *
  * Requests from outside are operations too: statistics and tuning (shim/route/outside.h), and each
  * allocator's `trim`. While the heap is frozen, statistics tell zeros, trim gives nothing back, and
- * tuning is put off. Walks may wait
- * for the end of a fork. So may the calls that tell a collector that a sandbox, or an end of its
- * rights, is near.
+ * tuning is put off. Walks may wait for the end of a fork. So may the calls that tell a collector
+ * that a sandbox, or an end of its rights, is near.
  */
 #ifndef ALLOTROPE_VM_FREEZE_H
 #define ALLOTROPE_VM_FREEZE_H

@@ -82,7 +82,8 @@ static inline uintptr_t current_thread(void)
     return thread_pointer;
 }
 
-/* Whether the calling thread holds the lock: asked by what may have interrupted the holder. */
+/* Whether the calling thread holds the lock: asked by what may have interrupted the holder. Not
+ * while a fork has frozen the lock: then nobody need wait for it. */
 static inline bool lock_is_own(const struct lock *lock)
 {
     uintptr_t state = atomic_load_explicit(&lock->state, memory_order_relaxed);

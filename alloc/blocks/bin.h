@@ -71,11 +71,13 @@ static inline void *take_lowest_free(const struct bin *bin, uint64_t word)
     return block;
 }
 
-/* The base first: a signal handler that allocates in between must not take a block of the new word
- * by the old base. */
+/* There is no word while the base changes. A signal handler that allocates in between would take a
+ * block of one word by the base of the other: it comes to the slow path, which tells it. */
 static inline void point_at_word(struct bin *bin, size_t word)
 {
     struct slab *slab = bin->current;
+    bin->free_word = NULL;
+    atomic_signal_fence(memory_order_seq_cst);
     bin->word_base = slab_block(slab, word * SLAB_WORD_BLOCKS);
     atomic_signal_fence(memory_order_seq_cst);
     bin->free_word = &slab->words[word].free;

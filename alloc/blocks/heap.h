@@ -160,14 +160,15 @@
  *       looked_at_ns,
  *       idle_classes,
  *       round_began_ns, flushed,
- *       has_entered, seen_free,
- *       common_heap
+ *       has_entered, seen_free
+ *     common_heap                       a collection that does not find it misses empty bins only
+ *                                       (fill.c)
  *     taken_bytes                       a hint: a collection comes early or late
  *     all, in the child of a fork       [the child's copy]
  *
  * The steps of a free, and what each leaves: fast.c (local), slow.c (where free goes on), remote.c,
- * large.c, collector.c (ignored), blocks.c (blocks_free_by_slab: it counts, where frees are
- * ignored), quarantine.h, alloc/checked/checked.h.
+ * large.c, collector.c (ignored), blocks.c (blocks_free_by_slab: a free that counts although frees
+ * are ignored), quarantine.h, alloc/checked/checked.h.
  *
  * What holds between any two instructions. Functions name what they rely on.
  *
@@ -186,8 +187,8 @@
  *     remote for a few instructions. So it looks like the program's. Its address is in a register
  *     of the thread, or on its stack. A collection finds it there and keeps the block. (The last
  *     stop of a cycle that marks in a child reads no register. If the block was live and reached at
- *     the first stop, or was not live, the child has marked it. Else it was born since.) Other
- *     blocks that are on their way:
+ *     the first stop, or was not live, the child has marked it. Else it was freed and handed out
+ *     since, and its free was noted: [freed is born again].) Other blocks that are on their way:
  *     A block that free has begun with on the slow path (slow.c), until it is free, remote or in a
  *     list. Its suspect and retired bits may be clear by then, so it is followed, too.
  *     A large block that is freed, until its thread has the lock. The thread may wait for it while
@@ -290,7 +291,9 @@
  *     closed, so nobody need look into it. A slab that is pushed there too late goes to the queue
  *     of abandoned slabs. A thread that is stopped before it pushes delays the hint, no more: the
  *     remote bits are set, and whoever needs blocks of the slab takes them. The child of a fork, in
- *     which such a thread does not go on, clears `queued` of all records, unused ones too.
+ *     which such a thread does not go on, clears `queued` of all records, unused ones too. A thread
+ *     that has set a bit there and not asked `queued` leaves no hint: the block waits until its
+ *     slab is rebinned for another reason.
  *
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs. If the
@@ -299,9 +302,12 @@
  *     the list, or the word of live bits, that the thread has loaded; the thread then undoes that.
  *     So a block is handed out twice, is lost, or is not live when it is freed; or a list leads
  *     into the program's data. A block of a page that idle.c has found free loses its contents.
- *     Some of this is found at a free.
- *     Nor may a handler leave malloc or free by longjmp or pthread_exit (POSIX forbids it):
- *     in_slow_path would stay set. A thread that ends by a bare system call keeps its slabs.
+ *     Some of this is found at a free. In a thread's start the heap that the handler got is lost,
+ *     with its slabs.
+ *     Nor may a handler leave malloc or free by longjmp or pthread_exit (POSIX forbids it).
+ *     in_slow_path would stay set. The operation would stay begun, and another thread's fork would
+ *     wait for ever. `queued` of a slab may stay set, and nobody would queue it again. A thread
+ *     that ends by a bare system call keeps its slabs.
  *
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no

@@ -18,6 +18,9 @@
  * within two seconds never begins a round. The price is a fault for each page that is used again:
  * of the slabs that a thread takes blocks of, each page once in a round.
  *
+ * A round is in an operation, so no fork comes between the look at the free bits and the discard
+ * ([frozen]). Only this thread hands out blocks of the slab ([owning thread writes]).
+ *
  * Not with a collector, which looks into slabs. Not where somebody has written into free blocks and
  * looks later (alloc/checked). Not where the heap has huge pages, which it would break.
  */
@@ -51,26 +54,17 @@ enum { BUSY_CALLS = 63 };
 
 /* Pages. */
 
-/* Whether all blocks from `first` to `last` are free. Behind the slab's last block all is free. */
-static bool blocks_are_free(const struct slab *slab, size_t first, size_t last)
-{
-    for (size_t index = first; index <= last && index < slab->capacity;) {
-        size_t word = index / SLAB_WORD_BLOCKS, low = index % SLAB_WORD_BLOCKS;
-        uint64_t asked = slab_word_mask(slab, word) >> low << low;
-        if (word == last / SLAB_WORD_BLOCKS)
-            asked &= UINT64_MAX >> (SLAB_WORD_BLOCKS - 1 - last % SLAB_WORD_BLOCKS);
-        if (asked & ~slab->words[word].free)
-            return false;
-        index = (word + 1) * SLAB_WORD_BLOCKS;
-    }
-    return true;
-}
-
+/* Whether all blocks that have a part of the page are free. Behind the slab's last block all is
+ * free. */
 static bool page_is_free(const struct slab *slab, size_t page)
 {
-    size_t start = page * PAGE_BYTES;
-    return blocks_are_free(slab, start / slab->block_bytes,
-                           (start + PAGE_BYTES - 1) / slab->block_bytes);
+    size_t start = page * PAGE_BYTES, first = start / slab->block_bytes;
+    size_t behind = (start + PAGE_BYTES - 1) / slab->block_bytes + 1;
+    behind = behind < slab->capacity ? behind : slab->capacity;
+    for (size_t word = first / SLAB_WORD_BLOCKS; word * SLAB_WORD_BLOCKS < behind; word++)
+        if (slab_bits_within(word, first, behind) & ~slab->words[word].free)
+            return false;
+    return true;
 }
 
 /* Gives back the pages of a slab on which all blocks are free. Returns the work that it took, in

@@ -401,8 +401,9 @@ static void free_deferred(const uintptr_t *words)
 }
 
 /* The block's address stays in a register until the lock is taken: [on its way]. A second free of
- * the block that waited for the first finds another block's record, or an unused one. A second free
- * that comes while the heap is frozen finds the free bit. */
+ * the block that waited for the first finds another block's record, or an unused one; or it faults,
+ * if the block was made during a fork, whose record goes with it. A second free that comes while
+ * the heap is frozen finds the free bit. */
 void large_block_free(struct slab *slab, void *block)
 {
     if (!lock_enter(&blocks_heap.lock)) {

@@ -60,8 +60,9 @@
  *                       what has a mark in the sweep has survived, and becomes old; what is born
  *                       later does not. `bin->current` is set first, then the slab is swept. A
  *                       thread that is stopped in between has its slab swept in the stop.
- * [swept before stop]   All slabs are swept before a collection clears marks: before a cycle
- *                       begins, and before any other stop.
+ * [swept before stop]   All slabs are swept before a stop that clears marks or makes a child: in
+ *                       slices of the cycle, if it begins with slices, and the rest before the
+ *                       stop.
  * [retired is atomic]   A late sweep clears retired bits by a locked instruction, before it sets
  *                       the free bits. The program sets others of the word meanwhile, by a locked
  *                       instruction where it has threads, as glibc counts them. So no retired bit

@@ -78,12 +78,6 @@ static struct slab_word *word_of(struct slab *slab, size_t index)
     return &slab->words[index / SLAB_WORD_BLOCKS];
 }
 
-static bool is_retired(struct slab *slab, size_t index)
-{
-    return (__atomic_load_n(&word_of(slab, index)->retired, __ATOMIC_ACQUIRE) & slab_bit(index)) !=
-           0;
-}
-
 /* The index of a block that is the program's; what is no block is reported as free would. The
  * retired bit is asked first: [retired until free]. False: the block is retired. */
 static inline __attribute__((always_inline)) bool find_programs(struct slab *slab,
@@ -91,7 +85,7 @@ static inline __attribute__((always_inline)) bool find_programs(struct slab *sla
                                                                 const char *function, size_t *index)
 {
     bool is_block = slab_find(slab, block, index);
-    if (is_block && is_retired(slab, *index))
+    if (is_block && slab_block_is_retired(slab, *index))
         return false;
     if (!is_block || !block_is_live(slab, *index))
         expect_suspect(function, block);

@@ -44,7 +44,8 @@
  *                       free: [remote until free] (heap.h). So a second free is told all the time.
  *                       Who frees asks the retired bit first, and then whether the block is live.
  * [looked at before use]  A released small block has both its free and its retired bit until
- *                       somebody has looked at its fill. Nobody hands it out before:
+ *                       somebody takes it to look at its fill. Whoever takes it clears the retired
+ *                       bit first, then looks. Nobody hands the block out before:
  *                         a thread      clears these retired bits of a word, looks at the blocks,
  *                                       and points its bin at the word. What a collection has
  *                                       released in between it looks at then, before it takes one
@@ -55,6 +56,8 @@
  *                         a slab that is given up is looked at first, with the heap's lock
  *                       At exit the others are looked at. A thread may begin to use one meanwhile.
  *                       So a block is told only if both bits are still set when it has been read.
+ *                       The child of a fork may lack a thread that was about to look. It hands
+ *                       such a block out without a look. A write after its free is not told then.
  * [open when free]      A closed block has access again before anybody gets it, or is unmapped.
  *
  * After Ainsworth and Jones, "MarkUs", S&P 2020 (freed blocks wait for a marking that does not meet

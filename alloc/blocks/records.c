@@ -5,7 +5,8 @@
  * They lie apart from the blocks and close together: records of one size edge to edge in an area
  * of their own, so that a sweep or a walk over all of them reads memory in order. A record is
  * never given back, but used again; one that is not in use has capacity 0. Their areas are
- * entered in the granule map as memory that no block lies in.
+ * entered in the granule map as memory that no block lies in. (The record of a block that is made
+ * during a fork stands beside the block, and goes with it: large.c.)
  *
  * When the kernel refuses memory for records, a free granule of the heap becomes records. A heap
  * that has all memory there is needs that when it goes over to blocks of another size.

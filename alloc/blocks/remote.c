@@ -36,8 +36,8 @@
  *     queued: true             the same; nobody else pushes the slab    [queue is a hint]
  *     fast_table.bins: NULL    the same                                 [NULL is always allowed]
  *     push                     the slab is in the queue
- *     take the queue           the slab is in no queue, and nobody      [bit before queue]
- *                              pushes it
+ *     take the queue           the slab is in no queue, and nobody      [bit before queue],
+ *                              pushes it                                [queue is a hint]
  *     queued: false            its bits are looked at next; those of a  [bit before queue]
  *                              bin's current slab when the bin leaves
  *                              it

@@ -294,12 +294,30 @@ static inline uint64_t slab_bit(size_t index)
     return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
 }
 
+/* The bits of a word's blocks from `index` up to `behind`, which is not included. */
+static inline uint64_t slab_bits_within(size_t word, size_t index, size_t behind)
+{
+    size_t first = word * SLAB_WORD_BLOCKS;
+    uint64_t bits = ~UINT64_C(0);
+    if (index > first)
+        bits <<= index - first;
+    if (behind < first + SLAB_WORD_BLOCKS)
+        bits &= ~(~UINT64_C(0) << (behind - first));
+    return bits;
+}
+
 /* slab_live, of one block that the slab has. */
 static inline bool slab_block_is_live(const struct slab *slab, size_t index)
 {
     const struct slab_word *bits = &slab->words[index / SLAB_WORD_BLOCKS];
     uint64_t gone = slab_free(bits) | atomic_load_explicit(&bits->remote, memory_order_relaxed);
     return (gone & slab_bit(index)) == 0;
+}
+
+static inline bool slab_block_is_retired(const struct slab *slab, size_t index)
+{
+    const struct slab_word *bits = &slab->words[index / SLAB_WORD_BLOCKS];
+    return (__atomic_load_n(&bits->retired, __ATOMIC_ACQUIRE) & slab_bit(index)) != 0;
 }
 
 /* Blocks of a word are freed for good, or used again: [retired is atomic] (late_sweep.h). Bits that

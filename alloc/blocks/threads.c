@@ -281,7 +281,8 @@ static void give_up_thread_heap(struct thread_heap *heap)
     release_and_give_back(SIZE_MAX);
 }
 
-/* In the child the heap has been taken from its thread by now, as all others have. */
+/* In the child the heap has been taken from its thread by now, as all others have. (Not where a
+ * handler forked that had interrupted a rebinning: then it is given up here.) */
 static void give_up_deferred(const uintptr_t *words)
 {
     struct thread_heap *heap = (struct thread_heap *)words[0];

@@ -119,7 +119,8 @@ void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *a
 typedef void slab_function(struct slab *slab);
 
 /* A thread heap without a thread has no current slab. In the child of a fork one may still name a
- * slab that it had: a visit to that does no harm. */
+ * slab that it had. A visit to that does no harm: at most a late sweep counts the memory of an
+ * unused record as empty, once. */
 static void visit_slabs_of(void *argument, struct thread_heap *heap)
 {
     slab_function *visit = *(slab_function **)argument;

@@ -154,7 +154,7 @@ static void fail_first_stop(void)
     collect_state.is_full = true;
 }
 
-/* No cycle has begun where there is no child. */
+/* No cycle has begun where there is no child: [failed is nothing] (gc/world/snapshot.h). */
 static void begin_snapshot_cycle(void)
 {
     bool begun = snapshot_cycle_prepare(&collect_state.cycle_snapshot) &&

@@ -19,7 +19,7 @@
  *     stop        nothing                             [late ack] (gc/world/stop.c)
  *     begin       free bits of local free lists       `abandon` clears them: [local is free]
  *                 block_was_freed; of a cycle         the next first stop clears it; the end of
- *                 notes_freed, marks_newborn          the cycle clears both
+ *                 notes_freed                         the cycle clears it
  *                 marks, unborn bits                  the next collection is no minor one, and
  *     roots,      marks; pins of all live blocks,     clears all marks: [marks are whole],
  *       mark        when a hider is found; their      [given up is full]. Pins stay
@@ -30,6 +30,8 @@
  *                 the fast table: NULL. Of a late
  *                 sweep its number, too
  *     finish      large blocks, runs: with the lock
+ *     behind a    marks_newborn                       the end of the cycle clears it
+ *     first stop
  *
  * Invariant
  * [local is free]       In a stopped world the blocks in threads' local free lists have their free
@@ -204,7 +206,7 @@ static void mark_reachable(void)
         collect_state.statistics.pinned_blocks = collect_state.taken.pinned;
         return;
     }
-    uint64_t pinned = mark_pinned();
+    uint64_t pinned = mark_pinned(); /* [pinned at both stops] */
     if (collect_state.verifying) {
         mark_finish(0, &verifiers);
         return;

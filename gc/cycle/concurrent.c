@@ -233,7 +233,8 @@ void concurrent_begin(size_t room, size_t live)
     set_room(room, live);
     cycle.rounds = 0;
     cycle.statistics.cycles++;
-    blocks_mark_newborn(true); /* [born marked] */
+    /* [born marked]: the heap's lock has been held since before the stop, so no slab was made. */
+    blocks_mark_newborn(true);
     set_phase(MARKING);
 }
 

@@ -38,9 +38,11 @@
  *   [born marked]
  *       A block that is not live when the cycle begins is marked from then on (slices.c), and so
  *       is every block of a slab that is made during the cycle (blocks_mark_newborn). It is not
- *       followed for that. What the program puts into it is on a dirty page. A block that was live
- *       when the cycle began, and that is freed and handed out again in it, is marked as any other:
- *       the word that leads to it is a root, or was written and is on a dirty page.
+ *       followed for that. What the program puts into it is on a dirty page. In a cycle by slices
+ *       a block that was live when the cycle began, and that is freed and handed out again in it,
+ *       is marked as any other: the word that leads to it is a root, or was written and is on a
+ *       dirty page. (Blocks that are made during a fork are not marked at birth. A cycle by slices
+ *       marks them as any other; for one in a child see [marks in their place].)
  *   [given up is full]
  *       A cycle is given up when a stop fails, when the kernel does not tell which pages were
  *       written, when the program asks for a collection or memory runs out, before a sandbox, and

@@ -617,11 +617,9 @@ struct walk {
 
 static bool is_retired(const void *block)
 {
-    struct slab *slab = blocks_slab_of(block);
+    const struct slab *slab = blocks_slab_of(block);
     bool exact;
-    size_t index = slab_index(slab, block, &exact);
-    return (__atomic_load_n(&slab->words[index / SLAB_WORD_BLOCKS].retired, __ATOMIC_RELAXED) &
-            slab_bit(index)) != 0;
+    return slab_block_is_retired(slab, slab_index(slab, block, &exact));
 }
 
 static void visit_block(void *argument, const struct block_info *info)

@@ -212,16 +212,11 @@ static struct page_blocks blocks_of_page(struct slab *slab, uintptr_t page)
     struct page_blocks found = {0};
     uintptr_t base = (uintptr_t)slab->base;
     size_t first = (page - base) / slab->block_bytes;
-    size_t last = (page + PAGE_BYTES - 1 - base) / slab->block_bytes;
-    if (last >= slab->capacity)
-        last = slab->capacity - 1;
-    for (size_t word = first / SLAB_WORD_BLOCKS; first <= last && word <= last / SLAB_WORD_BLOCKS;
-         word++) {
-        uint64_t within = ~UINT64_C(0);
-        if (word == first / SLAB_WORD_BLOCKS)
-            within &= ~UINT64_C(0) << first % SLAB_WORD_BLOCKS;
-        if (word == last / SLAB_WORD_BLOCKS)
-            within &= ~UINT64_C(0) >> (SLAB_WORD_BLOCKS - 1 - last % SLAB_WORD_BLOCKS);
+    size_t behind = (page + PAGE_BYTES - 1 - base) / slab->block_bytes + 1;
+    if (behind > slab->capacity)
+        behind = slab->capacity;
+    for (size_t word = first / SLAB_WORD_BLOCKS; word * SLAB_WORD_BLOCKS < behind; word++) {
+        uint64_t within = slab_bits_within(word, first, behind);
         found.all += count_bits(within);
         uint64_t live = slab_live(slab, word), old = *slab_old(slab, word);
         if (generations.unswept)

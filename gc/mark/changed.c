@@ -75,18 +75,6 @@ static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_
     return end - start;
 }
 
-/* The bits of a word's blocks from `index` up to `behind`, which is not included. */
-static inline uint64_t bits_within(size_t word, size_t index, size_t behind)
-{
-    size_t first = word * SLAB_WORD_BLOCKS;
-    uint64_t bits = ~UINT64_C(0);
-    if (index > first)
-        bits <<= index - first;
-    if (behind < first + SLAB_WORD_BLOCKS)
-        bits &= ~(~UINT64_C(0) << (behind - first));
-    return bits;
-}
-
 /* The old blocks of a slab that the range has a part of; those side by side in one go. */
 static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *range)
 {
@@ -98,8 +86,8 @@ static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *rang
     uint64_t scanned = 0;
     for (size_t word = index / SLAB_WORD_BLOCKS; word * SLAB_WORD_BLOCKS < behind; word++) {
         uint64_t old = mark.is_minor ? *slab_old(slab, word) : slab->words[word].mark;
-        old &=
-            slab_live(slab, word) & ~slab->words[word].retired & bits_within(word, index, behind);
+        old &= slab_live(slab, word) & ~slab->words[word].retired &
+               slab_bits_within(word, index, behind);
         uintptr_t start = base + word * SLAB_WORD_BLOCKS * bytes;
         while (old) {
             uint64_t others = old & (old + (old & -old)); /* without the first that lie together */

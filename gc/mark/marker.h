@@ -59,6 +59,7 @@ struct old_part {
     size_t block_bytes;
 };
 
+/* Who writes: its thread ([own stack], mark.c), but for `running`. */
 struct marker {
     /* No two markers share a cache line: when their counters and stack tops did, two markers were
      * slower than one. */
@@ -77,7 +78,8 @@ struct marker {
 };
 
 /* Who writes: the thread that has stopped the world, or has the slice ([one collection],
- * gc/world/collection.h). While several markers run, nobody, but for what they share. */
+ * gc/world/collection.h). While several markers run nobody writes it, except the words that they
+ * share. */
 extern struct marking {
     unsigned most_markers;
     size_t most_stack_bytes;

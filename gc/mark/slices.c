@@ -338,8 +338,9 @@ static void complete_marks(void *unused, struct slab *slab)
     }
 }
 
-/* A block that is not live got its mark at the first stop, or is of a slab that was made since then
- * and has all marks. Only one that was freed since then may be without: [free is marked]. */
+/* The roots are read again next: [last roots] (gc/cycle/concurrent.h). A block that is not live got
+ * its mark at the first stop, or is of a slab that was made since then and has all marks. Only one
+ * that was freed since then may be without: [free is marked]. */
 void mark_end_cycle(void)
 {
     mark_visit_slabs(blocks_have_freed() ? complete_marks : NULL);

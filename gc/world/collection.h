@@ -145,15 +145,17 @@ bool collection_is_put_off(const struct collection_driver *driver);
  * longer runs the handler of a stop, and the signal would stay and kill the program that comes. So
  * no collection is under way when before_exec returns, and none begins before after_exec.
  *
+ * Invariant
  * [running then execs]: each side writes its own word (`running`, `execs`), then reads the
  * other's. A collection that finds an execve is given up; an execve waits while a stop runs. That
  * stop has its locks already and takes none, so it needs nothing of the thread that waits: this may
- * be a signal handler that has interrupted the holder of any lock. */
-/* True: collections are held off until collection_after_exec. False: nothing was done, in a vfork
- * child or where there are no collections.
- */
+ * be a signal handler that has interrupted the holder of any lock.
+ *
+ * True: collections are held off until collection_after_exec. False: nothing was done, in a vfork
+ * child or where there are no collections. */
 bool collection_before_exec(struct collection_driver *driver);
 void collection_after_exec(struct collection_driver *driver);
+
 /* False: no collection can make room for so many bytes with this alignment (in bytes), since the
  * kernel would refuse them even if the heap gave back all of its memory. Any thread, without a
  * lock. */

@@ -4,32 +4,35 @@
  *
  * A stop that interrupts a wait sees its EINTR, and so does one that comes as a handler of the
  * program's returns to that wait. The first must not end the wait; the second must leave it ended.
- * The kernel makes no difference between them. So the program's handlers return by way of
- * restorers of ours, which mark the registers that they return to.
+ * The registers are the same in both cases. So the program's handlers return by way of restorers
+ * of ours, which mark the registers that they return to.
  *
  * The instruction `syscall` overwrites rcx with the address behind it and r11 with the flags. No
  * code relies on either afterwards, and the next system call overwrites them again.
  *
- *     rcx         r11     the registers are
- *     rip         flags   those of a call that has ended, and nothing has happened since
- *     rip         ~flags  those of a call that has ended, and a handler has run since
- *     rip + 2     flags   set back to the call by the kernel, which does that where SA_RESTART
- *                         restarts the call; it has not begun again
- *     ~(rip + 2)  ~flags  the same, and a stop has seen it
- *     ~(rip + 2)  flags   set back to the call by a stop, and it has not begun again
+ *     rcx         r11     the registers
+ *     rip         flags   *ended*: the call has ended, and nothing has happened since
+ *     rip         ~flags  *handled*: the call has ended, and a handler has run since
+ *     rip + 2     flags   *set back by the kernel* to the call, because SA_RESTART restarts it; it
+ *                         has not begun again
+ *     ~(rip + 2)  ~flags  *set back for a stop*: the same, and a stop has seen it
+ *     ~(rip + 2)  flags   *set back by a stop* to the call; it has not begun again
  *
- * A call may leave its mark until the same code makes it again. Then rcx is rip + 2: no mark of a
- * stop is that. What the kernel leaves can be of the call before: the call that has not begun is
- * taken for one that the kernel has set back, if a stop comes right there and then a handler.
+ * A restorer turns `ended` into `handled`. It turns `set back by a stop` into `handled`, with EINTR
+ * for a result: the handler ran in the wait. The restorer of handlers without SA_RESTART does the
+ * same with `set back for a stop`. It leaves `set back by the kernel` alone: no stop came in
+ * between, so the kernel has judged the call.
  *
- * The restorer makes the second of the first. It makes the second of the last too, with EINTR for
- * a result: the handler ran in the wait. So it does with the one before the last, if its handler
- * has no SA_RESTART; there are two restorers. The kernel's own it leaves alone: without a stop in
- * between, the kernel has judged it.
+ * The registers keep their values until the thread's next call. In a loop the thread may be right
+ * before the call that it made last. Then rcx is rip + 2, which is no mark of a stop's. So such a
+ * call can only be taken for one that the kernel has set back. It then ends with EINTR if a stop
+ * comes right there, and after it a handler (docs/gc.md has how often).
  *
  * The wrapper of a function of libc's does not see the registers of its call. For it each thread
  * has a word that tells what happened last: a stop ended a wait (odd), or a handler returned
- * (even). A handler may itself wait, and be stopped; then its return is the last.
+ * (even). A handler may itself wait, and be stopped; then its return is the last. A change of the
+ * word is two steps. Between them only a stop can come, or another handler. Neither finds the
+ * thread in a wait.
  *
  * Where system calls leave rcx as it is (processors with FRED), the restorer marks nothing but what
  * a stop has set back. Handlers that were installed by number, or by a library between, return
@@ -51,8 +54,8 @@ enum { CALL_INSTRUCTION_BYTES = 2 };
 enum { HASHED = 1024, BY_STOP = 1 };
 static _Atomic uint32_t ended_waits[HASHED];
 
-/* Stacks of one size have different ones, be it a power of two or a page more for a guard: up to
- * some hundreds. */
+/* Threads whose stacks have the same size get different words, up to some hundreds of threads. This
+ * holds for sizes that are a power of two, with or without a guard page. */
 static _Atomic uint32_t *own_ended_waits(void)
 {
     uintptr_t page = current_thread() / PAGE_BYTES;

@@ -20,12 +20,12 @@ bool ends_waits(void (*restorer)(void));
 /* What they do there: a handler has returned, to these registers. */
 void note_handled(ucontext_t *context, bool restarts);
 
-/* Whether a handler has run between the system call that these registers come from and now. False
- * where it returned elsewhere. */
+/* Whether a handler has run since the system call that these registers come from. False also where
+ * the handler returned by another restorer. */
 bool was_handled(const greg_t *registers);
 
-/* Who has set registers back to a system call instruction, so that the call begins again. By the
- * registers alone: whether there is one, and which, is the caller's to look at. */
+/* Who has set registers back to a system call instruction, so that the call begins again. This
+ * looks at registers only. The caller must look whether such an instruction stands there. */
 enum set_back {
     NOT_SET_BACK,
     SET_BACK_BY_STOP,   /* any handler ends the call */

@@ -197,8 +197,9 @@ static bool is_restartable(long call, const greg_t *registers)
 }
 
 /* Whether the thread is about to make a call that SA_RESTART restarts, and that a handler without
- * SA_RESTART ends. (Others are made again whoever handles the signal, as fork is.) Calls that are
- * hardly ever interrupted are left out: the call may be one that has not begun (handled.c). */
+ * SA_RESTART ends. (Others are made again whoever handles the signal, as fork is.) A call that has
+ * not begun may be taken for one that was set back (handled.c), and would end with EINTR. So calls
+ * that are hardly ever interrupted are left out. */
 static bool ends_without_restart(const greg_t *registers)
 {
     if (!is_at_system_call(registers))
@@ -247,8 +248,8 @@ static bool ends_without_restart(const greg_t *registers)
 }
 
 /* Whether a signal is to be delivered for which the program has a handler that will not end the
- * wait as it returns (handled.c). without: and whose handler has none of these flags. Of the
- * others it is not known which thread will handle them, if they are the process' own. */
+ * wait as it returns (handled.c). without: and whose handler has none of these flags. Handlers that
+ * will end the wait are left out: their signal may be the process's, and another thread take it. */
 static bool program_has_signal(const ucontext_t *context, unsigned long without)
 {
     uint64_t pending = 0, blocked;
@@ -299,8 +300,8 @@ static bool may_be_cut_short(const greg_t *registers)
 }
 
 /* Whether the thread has just ended a call in EINTR, and no handler of the program's has run since:
- * then it is the stop that has ended the call. A few instructions later the number is still in its
- * register, but then something else has ended the call. */
+ * then it is the stop that has ended the call. A few instructions later rax may still be -EINTR.
+ * Then it is not the stop that has ended the call, so rip is looked at as well. */
 static bool is_interrupted(const greg_t *registers)
 {
     return registers[REG_RAX] == -EINTR && !was_handled(registers) &&

@@ -108,7 +108,8 @@ void snapshot_end(struct snapshot *snapshot);
 /* Reaps what snapshot_end has left, if the kernel is done with it. */
 void snapshot_reap(struct snapshot *snapshot);
 
-/* Ends the child, if there is one, and waits for that. Any thread; a signal handler. */
+/* Kills the child, if there is one, and waits for its end, unless somebody else waits already:
+ * [one who reaps]. Any thread; a signal handler. */
 void snapshot_kill(struct snapshot *snapshot);
 
 /* In a forked child, whose sibling it is. */

@@ -29,12 +29,13 @@
  *   acks_needed   Writer: the stopper. The thread that reaches it wakes the stopper.
  *   the rest of `stop`, and of a record
  *                 Writer: the stopper, which holds the collector's lock.
- *   was_in_call   Writer: the stopped thread. A guess, in no order with anything.
+ *   was_in_call   Writer: the stopped thread. A hint, read and written in no order.
  *   on_request    Writer: stop_listen, always the same value.
  * Invariants
  * [late ack]      A thread that answers too late finds GONE or another epoch in its state, or the
  *                 epoch changed, and returns from the signal at once. So a stop that is given up
- *                 leaves nothing behind.
+ *                 leaves nothing behind but signals that are still to be delivered. (They would
+ *                 kill a program that comes by execve: stop_take_late_signals.)
  * [frame stays]   A thread whose frame is in its state does not leave the handler until the epoch
  *                 changes. The stopper reads frames only before resume_world.
  * [closed set]    When stop_world returns STOP_DONE, every thread of the process is the stopper,

@@ -30,7 +30,7 @@ static inline uint32_t (*collections_end_waits(void))(void)
     return allocator->ended_waits && allocator->needs_pins() ? allocator->ended_waits : NULL;
 }
 
-/* may_end: else none of the following is asked for. */
+/* may_end: whether a collection can end the call. If not, no function below asks for anything. */
 static inline struct wait begin_wait(bool may_end, bool has_limit)
 {
     struct wait wait = {.ended_waits = may_end ? collections_end_waits() : NULL};
@@ -56,8 +56,9 @@ static inline bool was_interrupted(struct wait *wait)
     return true;
 }
 
-/* Whether a handler of the program's has run since, and no collection after it. */
-static inline bool was_handled(const struct wait *wait)
+/* Whether a handler of the program's has run since the last question, and no collection after it.
+ * Needs wait->ended_waits. */
+static inline bool handler_came_last(const struct wait *wait)
 {
     uint32_t now = wait->ended_waits();
     return now != wait->ended && now % 2 == 0;
@@ -69,7 +70,7 @@ static inline bool may_be_restarted(const struct wait *wait, long result)
     return result < 0 && errno == EINTR && wait->ended_waits;
 }
 
-/* The same, of one that is to begin as it was. */
+/* Whether a collection has ended a wait that has no limit, so that it begins again unchanged. */
 static inline bool must_begin_again(struct wait *wait, long result)
 {
     return may_be_restarted(wait, result) && was_interrupted(wait);
@@ -82,7 +83,7 @@ static inline int remaining_ms(const struct wait *wait, int64_t limit_ns)
     return remaining < INT_MAX ? (int)remaining : INT_MAX;
 }
 
-/* Very long spans are as long as they were. */
+/* A span of more than a century is returned unchanged. */
 static inline struct timespec remaining_span(const struct wait *wait, struct timespec span)
 {
     const int64_t second_ns = 1000000000, most_seconds = INT64_MAX / second_ns / 2;

@@ -45,8 +45,7 @@ EXPORT ssize_t pwrite64(int descriptor, const void *buffer, size_t bytes, off64_
 
 ALSO_CALLED(__pwrite64, pwrite);
 
-/* The kernel takes the offset in two words, of which the second counts where addresses are short.
- */
+/* The offset is two words, as for pwritev2 (transfers.c). */
 
 EXPORT ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off_t at)
 {

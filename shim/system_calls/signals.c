@@ -8,8 +8,9 @@
  * another afterwards could undo what another thread, or a handler, has set meanwhile. So libc is
  * not called then, unless it does more than that call, or a library between has the function.
  *
- * What calls the kernel itself, as Go does, takes the allocator's handler away: it behaves as
- * without one. A static program has libc's own functions, with the same effect.
+ * A program that makes the system call itself, as Go's do, replaces the allocator's handler. Its
+ * faults are not reported from then on. So it is in a static program, which has libc's own
+ * functions.
  */
 #include <signal.h>
 #include <stdatomic.h>

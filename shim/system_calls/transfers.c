@@ -126,7 +126,7 @@ static bool must_restart_on_socket(struct wait *wait, long result, int descripto
         errno = found == 0 ? EAGAIN : errno; /* as the socket's own timeout sets it */
         return false;
     }
-    bool handled = was_handled(wait);
+    bool handled = handler_came_last(wait);
     was_interrupted(wait); /* only the next one counts */
     errno = handled ? EINTR : errno;
     return !handled;
@@ -195,7 +195,8 @@ static struct iovec rest_of_parts(const struct iovec *parts, size_t count, size_
 
 /* Sending. */
 
-/* A single byte is sent whole, and up to PIPE_BUF are by a pipe: but who knows what it is. */
+/* A single byte is sent whole. Up to PIPE_BUF are by a pipe, but the descriptor is not known to be
+ * one. */
 static struct wait begin_sending(size_t bytes)
 {
     return begin_wait(bytes > 1, may_have_timeout());
@@ -211,7 +212,7 @@ static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int f
 static bool may_send_more(const struct wait *wait, int descriptor)
 {
     struct pollfd waited_for = {.fd = descriptor, .events = POLLOUT};
-    return !was_handled(wait) &&
+    return !handler_came_last(wait) &&
            poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, SO_SNDTIMEO)) > 0 &&
            !(waited_for.revents & (POLLERR | POLLHUP));
 }
@@ -340,8 +341,7 @@ EXPORT ssize_t writev(int descriptor, const struct iovec *parts, int count)
                : done;
 }
 
-/* The kernel takes the offset in two words, of which the second counts where addresses are short.
- */
+/* The call takes the offset in two words. The second one is used on 32-bit machines only. */
 static ssize_t write_parts_at(int descriptor, const struct iovec *parts, int count, off_t at,
                               int flags)
 {
@@ -525,8 +525,8 @@ static bool may_receive_more(const struct wait *wait, int descriptor)
 {
     struct pollfd waited_for = {.fd = descriptor, .events = POLLIN | POLLPRI};
     int unread = 0;
-    if (was_handled(wait) || mark_of(descriptor) > 1)
-        return !was_handled(wait);
+    if (handler_came_last(wait) || mark_of(descriptor) > 1)
+        return !handler_came_last(wait);
     if (poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, SO_RCVTIMEO)) <= 0)
         return false;
     if (syscall_failed(SYSCALL_3(SYS_ioctl, descriptor, FIONREAD, &unread)))
@@ -661,10 +661,10 @@ static int receive_messages(int descriptor, struct mmsghdr *messages, unsigned c
                    messages, count, flags, span);
 }
 
-/* A collection may end it early, with the messages that it has: the kernel tells neither of the
- * next one what the limits leave for it, nor of an error before it is consumed. When a signal ends
- * a call that has received some, Linux keeps its own number for that as the socket's error, and the
- * next call would return it; it is taken away. */
+/* A collection may end it early, with the messages that have come. It is not continued: the kernel
+ * does not tell how much of the limit is left for the next message, and it shows an error only by
+ * consuming it. If a signal ends a call that has messages, Linux stores an error in the socket. The
+ * next call would return it, so it is taken away here. */
 EXPORT int recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *span)
 {

@@ -39,8 +39,8 @@ void __chk_fail(void) __attribute__((noreturn));
 
 enum { KERNEL_SIGSET_BYTES = 8 };
 
-/* Whether to restart the wait, then with a timeout of *left. The question who has ended it comes
- * last: a handler of the program's that runs between it and the next call ends nothing. */
+/* Whether to restart the wait, then with a timeout of *left. It asks last who has ended the wait:
+ * a handler that runs between this question and the next call does not end the wait. */
 static bool must_restart(struct wait *wait, int result, int timeout_ms, int *left)
 {
     if (!may_be_restarted(wait, result))
@@ -86,9 +86,10 @@ EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int 
                       most, left);
 }
 
-/* Waits with a signal mask of their own. The return from a stop sets the thread's mask, before the
- * call begins again: it would let in signals that only the wait's mask blocks. So the thread blocks
- * them itself meanwhile. Returns those that it did not block already. */
+/* Waits with a signal mask of their own. When a stop returns, the kernel sets the thread's own
+ * mask. Only then does the call begin again, with its mask. In between, signals that only the
+ * wait's mask blocks could come. So the thread blocks them itself. Returns those that it did not
+ * block already. */
 static uint64_t block_masked(const sigset_t *mask)
 {
     uint64_t before = 0, masked = 0;
@@ -100,7 +101,8 @@ static uint64_t block_masked(const sigset_t *mask)
     return masked & ~before;
 }
 
-/* Handlers may run in it, as at the end of the wait itself, where errno was not set yet. */
+/* Handlers may run in this call. Without us they run at the end of the wait, before libc sets
+ * errno. So errno is kept. */
 static void unblock(uint64_t signals)
 {
     int error = errno;
@@ -186,8 +188,9 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
               left);
 }
 
-/* The kernel restarts a sleep by itself if it can store the remaining time: so it always can. It
- * does not store it where the program wants it, which is only for a sleep that a handler ends. */
+/* The collector restarts a sleep for which the kernel has stored the time that is left. So a sleep
+ * always gets a place for that time here. The program's own is written only when a handler ends the
+ * sleep. */
 
 EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {

@@ -8,7 +8,8 @@
  *
  * Invariant
  * [held is noted]  The program's signals are blocked while a hold begins, and while it ends. So no
- *                  handler comes between the hold and its note. A vfork child holds nothing and
+ *                  handler comes between the hold and its note. (The note is taken back later. It
+ *                  does nothing then: `allocator` is NULL.) A vfork child holds nothing and
  *                  notes nothing: it has its parent's thread-local storage, and leaves its frames
  *                  without a word to libc.
  *
@@ -45,7 +46,7 @@ static inline void end_hold(void *argument)
 }
 
 /* Without collections there is nothing to hold, and nothing is asked of the kernel: it may be a
- * sandbox. */
+ * sandbox. Else [held is noted]. */
 static inline void hold_collections(struct hold *hold)
 {
     const struct allocator *allocator = route_resolve()->allocator;

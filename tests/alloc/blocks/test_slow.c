@@ -4,6 +4,7 @@
  * Each test has size classes of its own, which nobody else uses.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "alloc/allocator.h"
@@ -12,6 +13,7 @@
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/slow.h"
 #include "alloc/blocks/threads.h"
+#include "tests/unit/single_step.h"
 #include "tests/unit/unit.h"
 
 /* A collector that answers as a test says, GROW behind the end, and notes what it was asked. */
@@ -298,6 +300,36 @@ static void test_a_collector_that_counts_sees_every_allocation(void **state)
     assert_child_succeeds(allocate_in_sight, NULL);
 }
 
+/* A signal handler's malloc, at any instruction, takes a block where the bin points. */
+
+enum { STEPPED_BYTES = 80 };
+static volatile size_t split, steps;
+
+static void look_at_bin(int number)
+{
+    const struct bin *bin = bin_for(STEPPED_BYTES);
+    (void)number;
+    steps++;
+    if (bin->free_word &&
+        bin->word_base != slab_block(bin->current, current_word(bin) * SLAB_WORD_BLOCKS))
+        split++;
+}
+
+static void test_a_bin_never_has_one_word_and_the_base_of_another(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 4 * SLAB_WORD_BLOCKS };
+    begin_script(0, NULL, NULL);
+    assert_int_equal(sigaction(SIGTRAP, &(struct sigaction){.sa_handler = look_at_bin}, NULL), 0);
+    split = steps = 0;
+    step(true);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks_alloc(STEPPED_BYTES);
+    step(false);
+    assert_in_range(steps, BLOCKS * 5, SIZE_MAX);
+    assert_int_equal(split, 0);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -324,6 +356,7 @@ int main(void)
         SLOW_TEST(test_all_bins_are_looked_through_after_a_collection_that_came_before),
         SLOW_TEST(test_without_memory_what_lists_hold_serves_another_size),
         SLOW_TEST(test_a_collector_that_counts_sees_every_allocation),
+        SLOW_TEST(test_a_bin_never_has_one_word_and_the_base_of_another),
     };
     return cmocka_run_group_tests_name("slow paths", tests, start, NULL);
 }
