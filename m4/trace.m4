@@ -13,14 +13,14 @@ AS_IF([test -f $VALGRIND_HEADERS/pub_tool_tooliface.h &&
       [AC_MSG_RESULT([yes])],
       [AC_MSG_RESULT([no])
        ALLOTROPE_MISSING([Valgrind's headers and libraries for tools], [valgrind])])
-# The recorder uses what Valgrind keeps to itself, which changes from release to release.
-VALGRIND_RELEASE=3.19
+# The recorder uses what Valgrind keeps to itself, which changes from release to release: these are
+# the ones of Debian 12 and 13.
 AS_IF([test -f $VALGRIND_HEADERS/config.h],
-      [AC_MSG_CHECKING([for Valgrind $VALGRIND_RELEASE])
+      [AC_MSG_CHECKING([for Valgrind 3.19 or 3.24])
        valgrind_found=`sed -n 's/^.define VERSION "\(.*\)"/\1/p' $VALGRIND_HEADERS/config.h`
        AC_MSG_RESULT([${valgrind_found:-unknown}])
-       AS_CASE([$valgrind_found], [$VALGRIND_RELEASE.*], [],
-               [ALLOTROPE_MISSING([Valgrind $VALGRIND_RELEASE (found ${valgrind_found:-another}; the recorder needs its internals)], [valgrind of Debian 12])])])
+       AS_CASE([$valgrind_found], [3.19.*|3.24.*], [],
+               [ALLOTROPE_MISSING([Valgrind 3.19 or 3.24 (found ${valgrind_found:-another}; the recorder needs its internals)], [valgrind of Debian 12 or 13])])])
 AC_SUBST([VALGRIND_HEADERS])
 AC_SUBST([VALGRIND_LIBRARIES])
 AC_SUBST([VALGRIND_SUPPORT])

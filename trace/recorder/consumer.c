@@ -112,7 +112,9 @@ void consumer_map_ring(void)
         return;
     }
     if (options.ring_fd < 0) {
-        ring_begin_nothing(VG_(am_shadow_alloc)(REFERENCE_RING_BYTES));
+        SysRes memory = VG_(am_mmap_anon_float_valgrind)(REFERENCE_RING_BYTES);
+        tl_assert(!sr_isError(memory));
+        ring_begin_nothing((void *)sr_Res(memory));
         return;
     }
     SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)(

@@ -16,6 +16,7 @@ extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, I
                                                       Off64T offset);
 extern SysRes VG_(am_do_mmap_NO_NOTIFY)(Addr start, SizeT length, UInt prot, UInt flags, Int fd,
                                         Off64T offset);
+extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT length);
 extern SysRes VG_(am_mmap_anon_fixed_client)(Addr start, SizeT length, UInt prot);
 extern Bool VG_(am_create_reservation)(Addr start, SizeT length, ShrinkMode smode, SSizeT extra);
 extern Bool VG_(extend_stack)(ThreadId tid, Addr addr);
