@@ -25,8 +25,9 @@ SOURCE = Path(__file__).resolve().parent.parent
 LIBRARY = str(BUILD / ".libs" / "liballotrope.so")
 sys.path.insert(0, str(SOURCE / "analysis"))
 from allotrope.statistics.intervals import estimate  # noqa: E402
+from allotrope.system.allocators import PEERS  # noqa: E402
 
-MIMALLOC = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"
+(MIMALLOC,) = (str(peer.path()) for peer in PEERS if peer.name == "mimalloc")
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class TestOptionsOfPeers:
         "spec, variable, value",
         [
             ("jemalloc:narenas=1,dirty_decay_ms=0", "MALLOC_CONF", "narenas:1,dirty_decay_ms:0"),
-            ("mimalloc:page_reset=1", "MIMALLOC_PAGE_RESET", "1"),
+            ("mimalloc:eager_commit=0", "MIMALLOC_EAGER_COMMIT", "0"),
             ("tcmalloc:release_rate=10", "TCMALLOC_RELEASE_RATE", "10"),
             (
                 "glibc:arena_max=1,tcache_count=0",
@@ -185,7 +185,7 @@ class TestOptionsOfPeers:
         [
             ("jemalloc:narena=1", "jemalloc says: Invalid conf pair: narena:1"),
             ("jemalloc:narenas=x", "jemalloc says: Invalid conf value: narenas:x"),
-            ("mimalloc:page_rest=1", "mimalloc has no option 'page_rest'.*page_reset"),
+            ("mimalloc:eager_comit=1", "mimalloc has no option 'eager_comit'.*eager_commit"),
             ("tcmalloc:release_rat=1", "tcmalloc has no option 'release_rat'.*release_rate"),
             ("glibc:arena=1", "glibc has no option 'arena'.*arena_max"),
             ("glibc:arena_max", "'arena_max' is not of the form key=value"),
@@ -205,7 +205,7 @@ class TestOptionsOfPeers:
             ("glibc:perturb=256", "'256' is no value of perturb; .* from 0 to 255"),
             ("glibc:mmap_threshold=64k", "'64k' is no value of mmap_threshold"),
             ("jemalloc:narenas=-1", "jemalloc says: Reducing narenas to limit"),
-            ("mimalloc:page_reset=perhaps", "'perhaps' is no value of page_reset; valid is 0 or 1"),
+            ("mimalloc:eager_commit=maybe", "'maybe' is no value of eager_commit; valid is 0 or 1"),
             ("mimalloc:reserve_os_memory=3q", "'3q' is no value of reserve_os_memory"),
             ("tcmalloc:release_rate=fast", "'fast' is no value of release_rate; valid is a number"),
             ("tcmalloc:heap_limit_mb=1.5", "'1.5' is no value of heap_limit_mb"),
@@ -219,7 +219,7 @@ class TestOptionsOfPeers:
         "spec",
         [
             "glibc:arena_max=0x10,mmap_threshold=0200000,perturb=255",
-            "mimalloc:reserve_os_memory=1MiB,page_reset=true,reserve_huge_os_pages_at=-1",
+            "mimalloc:reserve_os_memory=1MiB,eager_commit=true,reserve_huge_os_pages_at=-1",
             "tcmalloc:release_rate=0.5,aggressive_decommit=1,heap_limit_mb=100",
         ],
     )

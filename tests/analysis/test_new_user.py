@@ -15,6 +15,8 @@ import pytest
 from conftest import Command
 from under import BUILD, HANG
 
+from allotrope.system.allocators import PEERS
+
 # Words whose examples have words of their own below them.
 BELOW = {"trace": ("info", "dump"), "simulate": ("pages", "caches", "tlb")}
 # A study takes minutes even when it is quick: test_zorn.py, test_barriers.py. A server's
@@ -161,9 +163,9 @@ def test_an_example_works_as_it_is_printed(folder: Path, word: str, line: str) -
         pytest.skip("test_cluster.py and test_study_cluster.py have schedulers")
     if line.startswith("allotrope-load"):
         pytest.skip("test_server.py loads servers")
-    for peer, library in (("jemalloc", "libjemalloc.so.2"), ("mimalloc", "libmimalloc.so.2.0")):
-        if f"-a {peer}" in line and not Path("/usr/lib/x86_64-linux-gnu", library).exists():
-            pytest.skip(f"{library} is not installed")
+    for peer in PEERS:
+        if f"-a {peer.name}" in line and peer.path() is None:
+            pytest.skip(f"{peer.package} is not installed")
     environment = Command(BUILD).environment()
     environment["PATH"] = f"{folder / 'bin'}:{environment['PATH']}"
     text = shortened(line)

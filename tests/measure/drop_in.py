@@ -34,6 +34,7 @@ PEERS = [
     for name, library in (
         ("jemalloc", "libjemalloc.so.2"),
         ("mimalloc", "libmimalloc.so.2"),
+        ("mimalloc", "libmimalloc.so.3"),
         ("tcmalloc", "libtcmalloc_minimal.so.4"),
     )
     if (DEBIAN / library).exists()

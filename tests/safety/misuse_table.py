@@ -49,6 +49,7 @@ RUNTIMES = "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux"
 FOREIGN = {
     "jemalloc": f"{LIBRARIES}/libjemalloc.so.2",
     "mimalloc": f"{LIBRARIES}/libmimalloc.so.2",
+    "mimalloc 3": f"{LIBRARIES}/libmimalloc.so.3",
     "scudo": f"{RUNTIMES}/libclang_rt.scudo_standalone-x86_64.so",
 }
 

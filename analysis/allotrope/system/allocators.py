@@ -70,31 +70,45 @@ class Peer:
 
     name: str
     title: str
-    package: str
-    file: str
+    packages: tuple[str, ...]  # a release of Debian has one of them
+    files: tuple[str, ...]
 
     def path(self) -> Path | None:
         """Where its library is, None when it is not installed."""
         multiarch = sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu"
-        for folder in (f"/usr/lib/{multiarch}", f"/lib/{multiarch}", "/usr/lib64", "/usr/lib"):
-            candidate = Path(folder, self.file)
-            if candidate.exists():
-                return candidate
-        return None
+        folders = (f"/usr/lib/{multiarch}", f"/lib/{multiarch}", "/usr/lib64", "/usr/lib")
+        candidates = (Path(folder, file) for file in self.files for folder in folders)
+        return next((one for one in candidates if one.exists()), None)
+
+    @property
+    def package(self) -> str:
+        """The package that is installed; where none is, which there are."""
+        installed = (package for package in self.packages if package_version(package))
+        return next(installed, " or ".join(self.packages))
 
     def version(self) -> str | None:
         """The package's version, None where dpkg does not know it."""
-        return package_version(self.package)
+        return next(filter(None, map(package_version, self.packages)), None)
 
 
 PEERS = (
-    Peer("jemalloc", "arenas of size-class slabs, by J. Evans", "libjemalloc2", "libjemalloc.so.2"),
-    Peer("mimalloc", "free lists per page, by D. Leijen", "libmimalloc2.0", "libmimalloc.so.2"),
+    Peer(
+        "jemalloc",
+        "arenas of size-class slabs, by J. Evans",
+        ("libjemalloc2",),
+        ("libjemalloc.so.2",),
+    ),
+    Peer(
+        "mimalloc",
+        "free lists per page, by D. Leijen",
+        ("libmimalloc2.0", "libmimalloc3"),
+        ("libmimalloc.so.2", "libmimalloc.so.3"),
+    ),
     Peer(
         "tcmalloc",
         "thread caches over central lists (gperftools)",
-        "libtcmalloc-minimal4",
-        "libtcmalloc_minimal.so.4",
+        ("libtcmalloc-minimal4", "libtcmalloc-minimal4t64"),
+        ("libtcmalloc_minimal.so.4",),
     ),
 )
 

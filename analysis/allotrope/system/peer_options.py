@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The options of allocators that are not ours, written as ours are: `jemalloc:narenas=1`,
-`mimalloc:page_reset=1`, `tcmalloc:release_rate=10`, `glibc:arena_max=1`.
+`mimalloc:eager_commit=0`, `tcmalloc:release_rate=10`, `glibc:arena_max=1`.
 
 Each of them reads its options from the environment, and most pass over what they do not know or
 cannot read; so names and values are judged first.
