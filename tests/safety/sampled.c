@@ -461,7 +461,8 @@ static int kinds(void)
         memset(block, 1, 40);
         free(block);
     }
-    char *page = malloc(PAGE), *large = malloc(PAGE + 1), *none = malloc(0);
+    char *page = malloc(PAGE), *large = malloc(PAGE + 1);
+    void *none = malloc(0);
     require(page && large && none);
     memset(page, 1, PAGE);
     memset(large, 1, PAGE + 1);
