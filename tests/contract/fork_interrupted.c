@@ -7,7 +7,9 @@
  * child. Its handler sends SIGUSR1 to its own thread, whose handler allocates and frees: at once,
  * or as soon as that signal is not blocked any more. Between two forks, and in the child, both
  * signals are no more blocked than before. With the argument "threads" others are at work in the
- * heap meanwhile (where glibc's own fork may wait for ever).
+ * heap meanwhile (where glibc's own fork may wait for ever). From glibc 2.41 on fork blocks all
+ * signals, and SIGTRAP would end the process; so the handler sets the mask in the kernel's place,
+ * without SIGTRAP.
  * Seen: an allocator that aborted when it met a lock of its own thread's fork.
  */
 #include <pthread.h>
@@ -43,10 +45,33 @@ static void allocate(int number)
     fill(kept[place], 24);
 }
 
+static bool is_about_to_set_mask(const greg_t *registers)
+{
+    const unsigned char *next = (const unsigned char *)registers[REG_RIP];
+    return next[0] == 0x0F && next[1] == 0x05 && registers[REG_RAX] == SYS_rt_sigprocmask &&
+           registers[REG_RDI] != SIG_UNBLOCK && registers[REG_RSI] != 0;
+}
+
+static void set_mask(ucontext_t *context)
+{
+    greg_t *registers = context->uc_mcontext.gregs;
+    uint64_t mask, set = *(const uint64_t *)registers[REG_RSI];
+    memcpy(&mask, &context->uc_sigmask, sizeof mask);
+    if (registers[REG_RDX] != 0)
+        *(uint64_t *)registers[REG_RDX] = mask;
+    mask = registers[REG_RDI] == SIG_BLOCK ? mask | set : set;
+    mask &= ~(UINT64_C(1) << (SIGTRAP - 1));
+    memcpy(&context->uc_sigmask, &mask, sizeof mask);
+    registers[REG_RAX] = 0;
+    registers[REG_RIP] += 2;
+}
+
 static void send_signal(int number, siginfo_t *information, void *context)
 {
     (void)number;
     (void)information;
+    if (is_about_to_set_mask(((ucontext_t *)context)->uc_mcontext.gregs))
+        set_mask(context);
     if (++steps > STEPS)
         ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
     if (steps % STRIDE == forks % STRIDE)
