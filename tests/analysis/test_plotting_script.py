@@ -21,6 +21,48 @@ BUNDLE = """/* Licence: kept */ prelude({1:[function(_dereq_,module,exports){
 });
 """
 
+PACKED = """/* Licence: kept */ var __webpack_modules__ = ({
+
+/***/ 1:
+/***/ (function(module, exports, __webpack_require__) {
+    // `gone`
+    /* Copyright kept */
+    bar(__webpack_require__(4), "// stays");
+    module.exports = { moduleType: 'trace',
+        name: 'bar' };
+/***/ }),
+
+/***/ 2:
+/***/ (function(module) {
+    core
+/***/ }),
+
+/***/ 3:
+/***/ (function(module, exports, __webpack_require__) {
+    __webpack_require__(2).register([__webpack_require__(6), __webpack_require__(5)]);
+/***/ }),
+
+/***/ 4:
+/***/ (function(module) {
+    /* stays */ x = `
+    // stays`; /* stays */
+/***/ }),
+
+/***/ 5:
+/***/ (function(module, exports, __webpack_require__) {
+    pie(__webpack_require__(4))
+/***/ }),
+
+/***/ 6:
+/***/ (function(module, exports, __webpack_require__) {
+    module.exports = __webpack_require__(1);
+/***/ })
+
+/******/ 	});
+/******/ 	var __webpack_exports__ = __webpack_require__(3);
+});
+"""
+
 
 class TestBundle:
     def test_what_nobody_asks_for_is_left_out(self) -> None:
@@ -34,12 +76,30 @@ class TestBundle:
         script = script_for(BUNDLE, ["bar"])
         assert "Copyright kept" in script and '"// stays"' in script and "gone" not in script
 
-    @pytest.mark.parametrize("text", ["", "minified=1;", BUNDLE.replace("},{}],3:", "}],3:")])
+    def test_of_the_newer_form_too(self) -> None:
+        script = script_for(PACKED, ["scatter", "bar"])
+        assert "core=__webpack_require__(2);core.register([__webpack_require__(6)])" in script
+        assert "pie" not in script and "gone" not in script and "Copyright kept" in script
+        assert script.count("stays") == 4
+        assert script.startswith("/* Licence: kept */ var __webpack_modules__ = ({\n")
+        assert script.endswith(PACKED[PACKED.index("/******/") :])
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "minified=1;",
+            BUNDLE.replace("},{}],3:", "}],3:"),
+            PACKED.replace("/***/ })\n", "/***/ }\n"),
+            PACKED.replace("/******/", ""),
+        ],
+    )
     def test_another_form_is_taken_as_it_is(self, text: str) -> None:
         assert script_for(text, ["bar"]) == text
 
-    def test_type_that_is_not_there_costs_no_page(self) -> None:
-        assert script_for(BUNDLE, ["surface"]) == BUNDLE
+    @pytest.mark.parametrize("text", [BUNDLE, PACKED])
+    def test_type_that_is_not_there_costs_no_page(self, text: str) -> None:
+        assert script_for(text, ["surface"]) == text
 
 
 class TestPlotly:
