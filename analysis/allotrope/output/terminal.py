@@ -23,7 +23,12 @@ Rows = Sequence[Sequence[str]]
 def terminal(stderr: bool = False) -> Console:
     from rich.console import Console  # here, for most words and questions print no table
 
-    return Console(stderr=stderr, width=width_of(2 if stderr else 1))
+    class OurConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """rich would end us with status 1; cli.main() knows how a reader's going ends us."""
+            raise  # the BrokenPipeError, in whose handler rich calls this
+
+    return OurConsole(stderr=stderr, width=width_of(2 if stderr else 1))
 
 
 def table_width(console: Console) -> int:
