@@ -7,6 +7,7 @@ Dask is optional. It is imported here, when a cluster is asked for, and nowhere 
 import contextlib
 import logging
 import os
+import pickle
 import platform
 import re
 import signal
@@ -49,6 +50,22 @@ def dask() -> Any:
 
 
 Hook = Callable[["sys.UnraisableHookArgs"], Any]
+
+
+class ByValue:
+    """A function of worker.py as client.submit() is to have it. From 2024 on Dask pickles a whole
+    graph at once, by reference where that can be done here."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
+        import cloudpickle
+
+        return pickle.loads, (cloudpickle.dumps(self.function),)
 
 
 def _of_others(folder: str, tell: Hook = sys.__unraisablehook__) -> Hook:

@@ -26,6 +26,7 @@ from . import worker
 from .connection import (
     LOOK_SECONDS,
     PATIENCE_SECONDS,
+    ByValue,
     SchedulerLost,
     ask_new,
     connected,
@@ -162,7 +163,7 @@ class Submission:
 
     def submit(self, part: int) -> None:
         future = self.client.submit(
-            worker.simulate,
+            ByValue(worker.simulate),
             {**self.asked, "command": [*self.asked["command"], f"--part={part}"]},
             key=f"allotrope-part-{part}-{uuid.uuid4()}",
             pure=False,

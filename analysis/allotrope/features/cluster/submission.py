@@ -29,6 +29,7 @@ from ..suite.measure import duration, is_inherited
 from . import worker
 from .connection import (
     LOOK_SECONDS,
+    ByValue,
     SchedulerLost,
     ask_new,
     connected,
@@ -203,7 +204,7 @@ class Submission:
             if task is None:
                 continue
             future = self.client.submit(
-                worker.measure,
+                ByValue(worker.measure),
                 self.question(task.name),
                 key=f"allotrope-{task.name or 'itself'}-{uuid.uuid4()}",
                 pure=False,
