@@ -52,4 +52,4 @@ def events(output: str, spec: str, level: int, frames: int, command: tuple[str, 
     line = recording_line(output, command, spec, level, frames)
     sys.stdout.flush()
     heed_signals()
-    os.execv(line[0], line)
+    os.execve(line[0], line, os.environ)

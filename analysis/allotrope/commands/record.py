@@ -52,4 +52,4 @@ def record(
             os.environ.pop(name, None)
     sys.stdout.flush()
     heed_signals()
-    os.execv(line[0], line)
+    os.execve(line[0], line, os.environ)

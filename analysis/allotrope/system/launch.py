@@ -2,7 +2,10 @@
 """Runs commands through the native launcher, and reads what each run cost.
 
 launch() runs one. launch_together() runs several that begin at the same moment, for a duet: each
-launcher waits at a gate until all are ready."""
+launcher waits at a gate until all are ready.
+
+Programs are given os.environ: pyelftools imports pdb, and with Python 3.13 that imports readline,
+which puts LINES and COLUMNS into the environment that a child otherwise has."""
 
 import contextlib
 import json
@@ -125,7 +128,9 @@ def _run_launcher(
     launcher: subprocess.Popen[bytes] | None = None
     try:
         with _interruptions_held() as pending:
-            launcher = subprocess.Popen(arguments, cwd=directory, pass_fds=descriptors)
+            launcher = subprocess.Popen(
+                arguments, cwd=directory, env=os.environ, pass_fds=descriptors
+            )
         if pending:
             raise KeyboardInterrupt
         return launcher.wait()
@@ -179,7 +184,10 @@ class Running:
         options = ["--samples", str(self.samples), "--whole-tree", "--grace", repr(grace)]
         with _interruptions_held() as pending:
             self.launcher = subprocess.Popen(
-                one.line(self.report, options), cwd=directory, pass_fds=_descriptors(watcher)
+                one.line(self.report, options),
+                cwd=directory,
+                env=os.environ,
+                pass_fds=_descriptors(watcher),
             )
         if pending:
             _end_launcher(self.launcher)
@@ -301,7 +309,9 @@ def launch_together(commands: Sequence[Launch]) -> list[Run]:
                     with its:
                         line = one.line(report, ["--gate", str(its.fileno())])
                         fds = [*_descriptors(one.watcher), its.fileno()]
-                        launchers.append(subprocess.Popen(line, cwd=one.directory, pass_fds=fds))
+                        launchers.append(
+                            subprocess.Popen(line, cwd=one.directory, env=os.environ, pass_fds=fds)
+                        )
             if pending:
                 raise KeyboardInterrupt
             for gate in gates:

@@ -34,6 +34,7 @@ def run_shell(
     says would be waited for until that has ended, too, so there is a file. An interruption ends all
     of it. settings: as of subprocess.Popen()."""
     line = ["/bin/sh", *options.split(), script]
+    settings = {"env": os.environ} | settings  # see launch.py
     files: dict[str, Any] = {"stdin": stdin, "stdout": subprocess.DEVNULL}
     with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(line, stderr=errors, **files, **settings) as shell:

@@ -97,7 +97,11 @@ def _ask_hyperfine(
         options.append("--ignore-failure")
     lines = [shlex.join(_with_input(plan, one.allocator)) for one in contenders]
     done = subprocess.run(
-        ["hyperfine", *options, "--", *lines], capture_output=True, text=True, errors="replace"
+        ["hyperfine", *options, "--", *lines],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
     if done.returncode != 0 or not report.exists():
         return None, f"hyperfine failed: {_complaint(done.stderr)}"
@@ -169,7 +173,9 @@ def _sample(plan: Plan, allocator: Allocator, folder: Path) -> list[tuple[int, s
     record = record_line(data, SAMPLES_PER_SECOND, command_line(plan, allocator))
     output = Path(os.devnull) if plan.check == "none" else folder / "stdout"
     with open(plan.input or os.devnull, "rb") as given, output.open("wb") as taken:
-        done = subprocess.run(record, stdin=given, stdout=taken, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            record, env=os.environ, stdin=given, stdout=taken, stderr=subprocess.PIPE
+        )
     if not data.exists() or (done.returncode != 0 and not plan.ignore_failure):
         return f"perf failed: {_complaint(done.stderr.decode(errors='replace'))}"
     return take_samples(data)

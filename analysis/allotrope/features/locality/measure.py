@@ -68,7 +68,11 @@ def _record(
         words = [str(built(PLACES.simulator)), "locality", output, *options]
         words += [f"--tools={recorder_tools()}", *settings, "--", *command]
         done = subprocess.run(
-            words, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=ends_with_us()
+            words,
+            env=os.environ,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            preexec_fn=ends_with_us(),
         )
         message = done.stderr.decode(errors="replace").strip()
         text = result.read()
