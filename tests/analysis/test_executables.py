@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from allotrope.system.allocators import choose, for_program, glibc
+from allotrope.system.allocators import PEERS, choose, for_program, glibc
 from allotrope.system.errors import UserError
 from allotrope.system.executables import (
     SERVES_ITSELF,
@@ -212,6 +212,17 @@ def linked_with(spec: str, tmp_path: Path) -> Path:
     command = ["cc", str(source), "-o", str(program), "-Wl,--no-as-needed", str(library)]
     subprocess.run([*command, f"-Wl,-rpath,{library.parent}"], check=True)
     return program
+
+
+def test_a_program_that_calls_jemalloc_by_its_own_names_is_left_to_it(tmp_path: Path) -> None:
+    """glibc's free would be given blocks of mallocx."""
+    library = next(peer for peer in PEERS if peer.name == "jemalloc").path()
+    if library is None:
+        pytest.skip("libjemalloc2 is not installed")
+    source, program = tmp_path / "own.c", tmp_path / "own"
+    source.write_text("void *mallocx(unsigned long, int); int main(void) { return !mallocx(8,0); }")
+    subprocess.run(["cc", str(source), "-o", str(program), str(library)], check=True)
+    assert for_program(choose("glibc"), str(program)).library is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ very line that the library itself would print. Peers are found by file; their op
 (peer_options.py).
 """
 
+import contextlib
 import ctypes
 import dataclasses
 import difflib
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Sequence
 
+from . import elf_files
 from .errors import UserError
 from .executables import libraries_of, library_obstacle
 from .native import without_name
@@ -313,11 +315,15 @@ def glibc() -> Allocator:
 def for_program(chosen: Allocator, name: str) -> Allocator:
     """The choice as it is to be preloaded into the program that a command's first word starts:
     glibc's malloc comes first where that program is linked with another, which would else serve
-    it under glibc's name."""
+    it under glibc's name. Where the program also calls the other by its own names it stays as it
+    is: glibc would be given blocks to free that it does not have."""
     found = shutil.which(name) if chosen.library is None else None
     libraries = libraries_of(Path(found)) if found else {}
-    if not any(library.startswith(MALLOC_LIBRARIES) for library in libraries):
+    if not found or not any(library.startswith(MALLOC_LIBRARIES) for library in libraries):
         return chosen
+    with contextlib.suppress(OSError, ValueError):  # of a script nothing is known
+        if elf_files.ask(found, elf_files.calls_another_malloc):
+            return chosen
     return replace(chosen, library=libraries.get("libc.so.6"))
 
 

@@ -5,12 +5,15 @@ run it and however often they are looked at."""
 import contextlib
 import functools
 import os
+import re
 from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 Answer = TypeVar("Answer")
+# What jemalloc, tcmalloc and mimalloc are called by beside malloc, as in second_allocator.c.
+OWN_NAME = re.compile(r"mallocx|([rxsd]|sd)allocx|tc_\w+|mi_\w+")
 # (device, inode, change) tells one file from another.
 Identity = tuple[int, int, int]
 
@@ -54,6 +57,15 @@ def _opened(file: str) -> Iterator["ELFFile"]:
 def is_static(elf: "ELFFile") -> bool:
     """Whether no loader is asked for."""
     return all(segment["p_type"] != "PT_INTERP" for segment in elf.iter_segments())
+
+
+def calls_another_malloc(elf: "ELFFile") -> bool:
+    """Whether it asks for blocks by names of one allocator alone."""
+    symbols = elf.get_section_by_name(".dynsym")
+    return symbols is not None and any(
+        symbol["st_shndx"] == "SHN_UNDEF" and OWN_NAME.fullmatch(symbol.name)
+        for symbol in symbols.iter_symbols()
+    )
 
 
 def defines_malloc(elf: "ELFFile") -> bool:
