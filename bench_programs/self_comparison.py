@@ -17,7 +17,8 @@ import click
 SOURCE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(SOURCE / "analysis"))
 
-from allotrope.features.compare.measure import Plan, compare  # noqa: E402
+from allotrope.features.compare.comparison import Plan  # noqa: E402
+from allotrope.features.compare.measure import compare  # noqa: E402
 from allotrope.statistics.intervals import Summary, interval_rank  # noqa: E402
 from allotrope.system.allocators import glibc  # noqa: E402
 

@@ -17,7 +17,7 @@ import click
 import pytest
 from allotrope.commands.cli import hang_up, replace_what_it_lacks
 from allotrope.commands.compare import compare_with_progress
-from allotrope.features.compare.measure import Plan
+from allotrope.features.compare.comparison import Plan
 from allotrope.output.terminal import print_table, print_wrapped, terminal
 from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, markdown_table, width_of
 from allotrope.system.allocators import PEERS, glibc, libc_version

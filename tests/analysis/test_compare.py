@@ -21,15 +21,14 @@ from typing import Any, Sequence
 import jsonschema
 import pytest
 from allotrope.features.compare import page as compare_page
+from allotrope.features.compare.accounts import read_accounts
 from allotrope.features.compare.collector import collected, collections_line, kinds, least_running
+from allotrope.features.compare.comparison import Comparison, Plan
 from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
-    Comparison,
-    Plan,
     order_of_round,
     padding_of_round,
-    read_accounts,
     steps,
 )
 from allotrope.features.compare.output import (

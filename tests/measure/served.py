@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "analysis"), str(ROOT / "tests")]
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", str(ROOT))
 
-from allotrope.features.compare.measure import Plan, compare  # noqa: E402
+from allotrope.features.compare.comparison import Plan  # noqa: E402
+from allotrope.features.compare.measure import compare  # noqa: E402
 from allotrope.features.compare.output import as_document  # noqa: E402
 from allotrope.system.allocators import Allocator, choose, for_program  # noqa: E402
 from debugger import malloc_calls  # noqa: E402

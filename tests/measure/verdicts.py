@@ -38,7 +38,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "analysis"))
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", str(ROOT))
 
-from allotrope.features.compare.measure import MOST_ROUNDS, QUANTITIES, Plan, compare  # noqa: E402
+from allotrope.features.compare.comparison import MOST_ROUNDS, QUANTITIES, Plan  # noqa: E402
+from allotrope.features.compare.measure import compare  # noqa: E402
 from allotrope.features.compare.output import as_document  # noqa: E402
 from allotrope.statistics.intervals import (  # noqa: E402
     JUDGED_CONFIDENCE,

@@ -13,6 +13,7 @@ import click
 
 from ..features.cluster.suite import measure_on_cluster
 from ..features.compare import output as compare_output
+from ..features.compare.comparison import BUILD, MOST_ROUNDS, Comparison, Plan
 from ..features.compare.difference import (
     Difference,
     change_of,
@@ -39,7 +40,7 @@ from ..features.compare.gate import (
     judge,
     parse_condition,
 )
-from ..features.compare.measure import BUILD, MOST_ROUNDS, Comparison, Plan, check_plan, compare
+from ..features.compare.measure import check_plan, compare
 from ..features.compare.page import compare_page
 from ..features.compare.recommendation import recommend
 from ..features.compare.servers import load_rows

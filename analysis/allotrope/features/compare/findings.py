@@ -14,7 +14,7 @@ from ...output.units import format_bytes, format_percent
 from ...statistics.intervals import JUDGED_ROUNDS
 from ...statistics.verdicts import NOTICEABLE_BYTES
 from ..reach import served
-from .measure import BUILD
+from .comparison import BUILD
 
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
 PIECES_BYTES = 4 << 20

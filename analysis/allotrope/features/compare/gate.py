@@ -26,9 +26,9 @@ from ...statistics.intervals import (
 from ...statistics.verdicts import Interval, Weight
 from ...system.errors import UserError
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
+from .comparison import QUANTITIES
 from .findings import cpu_quantity, memory_quantity
 from .judged import difference_of, few_rounds, remark
-from .measure import QUANTITIES
 
 Document = Mapping[str, Any]
 STATUS = 3  # of a comparison that meets a condition

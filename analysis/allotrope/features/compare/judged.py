@@ -24,7 +24,7 @@ from ...statistics.verdicts import (
     noticeable_share,
     weigh,
 )
-from .measure import Comparison, Contender
+from .comparison import Comparison, Contender
 
 
 def verdict_of(

@@ -27,135 +27,40 @@ No figure is dropped. A run that fails ends
 its allocator's part: what fails is not measured.
 """
 
-import datetime
 import hashlib
 import os
 import subprocess
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
 from ...output.sentences import enumerate_names
-from ...statistics.intervals import (
-    JUDGED_CONFIDENCE,
-    JUDGED_ROUNDS,
-    ORDER_STATISTIC,
-    Summary,
-    confidence_of_each,
-    look_rounds,
-    rounds_within,
-    summarize,
-)
-from ...statistics.verdicts import THRESHOLD
-from ...system.allocators import (
-    OWN_VARIABLES,
-    Allocator,
-    for_program,
-    glibc,
-    own_missing,
-    with_unwinder,
-)
+from ...system.allocators import OWN_VARIABLES, Allocator, own_missing, with_unwinder
 from ...system.errors import UserError
 from ...system.executables import SERVES_ITSELF, find_program, preload_obstacle
 from ...system.launch import Launch, Run, launch, launch_together
-from ...system.machine import busy_seconds, duet_processor, proc_is_mounted
+from ...system.machine import duet_processor, proc_is_mounted
 from ...system.native import last_line, read_reports
 from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
 from ...system.shell import Said, run_shell
 from ..latency.measure import read_latencies
 from ..reach import served
-from ..server.plan import ServerPlan, check_server_plan, divide_processors
-from ..server.run import METRIC, ServerRun, Surroundings, serve
-from ..server.run import QUANTITIES as SERVER_QUANTITIES
+from ..server.plan import check_server_plan, divide_processors
+from ..server.run import ServerRun, Surroundings, serve
 from ..sites.measure import read_sites
 from ..sites.output import summarize_sites
+from .accounts import read_accounts
+from .comparison import Comparison, Contender, Failure, Plan
 
-# What is measured: the key in the JSON and the attribute of a Run are the same.
-QUANTITIES = (
-    "cpu_seconds",
-    "user_seconds",
-    "system_seconds",
-    "wall_seconds",
-    "peak_rss_bytes",
-    "tree_peak_bytes",
-    "minor_faults",
-    "major_faults",
-)
-# What of the statistics' peak is kept beside its waste; with it they add up to mapped_bytes.
-AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
-TIMELINE_POINTS = 160
-# Below it a heap is mostly its allocator's own pages, and a ratio to what was asked for misleads.
-LEAST_HEAP_BYTES = 64 << 10
-MOST_ROUNDS = 400  # of --until
 # How much a round may add to the environment, and the variable that it adds.
 MOST_PADDING = 4096
 HANGS_SECONDS = 30  # from which on a run that is interrupted may have hung
 PADDING = "ALLOTROPE_PADDING"
-BUILD = "{build}"
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
-
 Progress = Callable[[str, int], None]
-
-
-@dataclass(frozen=True)
-class Plan:
-    command: Sequence[str]
-    allocators: Sequence[Allocator]
-    baseline: int = 0  # index into allocators
-    rounds: int | None = None  # None: JUDGED_ROUNDS, and more of a short command
-    until: float | None = None  # go on until intervals of CPU are so narrow (half, relative)
-    most_rounds: int = MOST_ROUNDS  # then
-    duet: bool = False  # everyone of a round at the same time, on one processor
-    threshold: float = THRESHOLD  # of verdicts
-    warmup: int = 1
-    prepare: str | None = None  # a shell command before every run
-    input: str | None = None  # a file for standard input
-    timeout: float | None = None  # seconds for one run
-    ignore_failure: bool = False
-    latency: bool = False  # one more run of each, in which every call is timed
-    check: str = "stdout"  # "none", "stdout", or a shell command that reads the output
-    directory: Path | None = None  # where everything runs; None: here
-    environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
-    unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
-    server: ServerPlan | None = None  # the command is a server, measured under a load
-
-    def compares_builds_alone(self) -> bool:
-        """Whether builds of a program are what differs, and not the allocator."""
-        first = self.allocators[0]
-        return first.build is not None and all(
-            replace(one, build=first.build).same_choice(first) for one in self.allocators
-        )
-
-    def command_of(self, allocator: Allocator) -> list[str]:
-        """What runs under it: {build} stands for the program of its build."""
-        build = allocator.build
-        return [word if build is None else word.replace(BUILD, build) for word in self.command]
-
-    def server_of(self, allocator: Allocator) -> ServerPlan | None:
-        if self.server is None or allocator.build is None:
-            return self.server
-        return replace(self.server, server=self.server.server.replace(BUILD, allocator.build))
-
-    def surroundings(self) -> dict[str, str]:
-        """The environment of shell commands."""
-        return {name: value for name, value in os.environ.items() if name not in self.unset} | dict(
-            self.environment
-        )
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The run that ended an allocator's part."""
-
-    when: str  # "warm-up", "accounting" or "round 3"
-    exit_status: int | None
-    signal: int | None
-    timed_out: bool
-    ending: str
-    message: str | None  # the last line that it wrote to standard error
 
 
 @dataclass(frozen=True)
@@ -175,172 +80,8 @@ class Written:
         return said[:200] or None
 
 
-@dataclass
-class Contender:
-    """An allocator's part in the comparison, as far as it has come."""
-
-    allocator: Allocator
-    runs: list[Run | None] = field(default_factory=list)  # one place per round
-    outputs: set[str] = field(default_factory=set)  # digests of what the command wrote
-    rejected: bool = False  # --check's command said no
-    failure: Failure | None = None
-    heap: dict[str, Any] | None = None
-    heap_missing: str | None = None  # why there is no account although it is ours
-    served: dict[str, Any] | None = None  # who really served each process
-    served_missing: str | None = None  # why that is not known
-    latency: dict[str, Any] | None = None
-    latency_missing: str | None = None  # why there is none although it was asked for
-
-
 class BaselineFailed(Exception):
     """The baseline, which had worked, failed: there is nothing to compare with."""
-
-
-class Comparison:
-    """A measurement in progress, and then its result."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.started = datetime.datetime.now(datetime.timezone.utc)
-        program = plan.command[0]
-        self.contenders = [Contender(for_program(one, program)) for one in plan.allocators]
-        self.baseline = self.contenders[plan.baseline]
-        self.reference = Contender(
-            for_program(replace(glibc(), build=self.baseline.allocator.build), program)
-        )
-        self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
-        self.interrupted = False
-        self.incomplete: str | None = None  # why there are fewer rounds than asked for
-        self.chosen_rounds = plan.rounds or JUDGED_ROUNDS
-        self.looks = 1  # how often it was looked whether to go on; only with until
-        self.load = Load()  # what others did meanwhile
-        self.sites: dict[str, Any] | None = None  # where the program allocates
-        self.witness: dict[str, Any] | None = None  # what other tools say, if they were asked
-        self.reference_run: Run | None = None  # the last under glibc before the rounds
-
-    def quantities(self) -> tuple[str, ...]:
-        """What is measured of each run."""
-        if not isinstance(self.reference_run, ServerRun):
-            return QUANTITIES
-        metrics = (METRIC + one.name for one in self.reference_run.known)
-        return (*QUANTITIES, *SERVER_QUANTITIES, *metrics)
-
-    def deterministic(self) -> bool | None:
-        """Whether all runs under glibc wrote the same; None when that was not looked at."""
-        if self.plan.check != "stdout":
-            return None
-        outputs = set(self.reference.outputs)
-        for contender in self.contenders:
-            if self.is_reference(contender.allocator):
-                outputs |= contender.outputs
-        return len(outputs) <= 1
-
-    def is_reference(self, allocator: Allocator) -> bool:
-        """Whether it is what ran before all others."""
-        return allocator.name == "glibc" and allocator.build == self.reference.allocator.build
-
-    def confidence(self) -> float:
-        """Of every interval."""
-        return confidence_of_each(len(self.look_rounds()), JUDGED_CONFIDENCE)
-
-    def look_rounds(self) -> Sequence[int]:
-        """After how many rounds to look whether to go on; the last is the end."""
-        if self.plan.until is None:
-            return [self.chosen_rounds]
-        return look_rounds(self.chosen_rounds, self.plan.most_rounds)
-
-    def rounds(self) -> int:
-        """To be done, or begun where the figures say how many it takes."""
-        return self.chosen_rounds if self.plan.until is None else len(self.baseline.runs)
-
-    def drop_rounds_from(self, number: int) -> None:
-        """Takes back what was measured of this round and those behind it."""
-        for contender in self.contenders:
-            del contender.runs[number:]
-
-    def choose_rounds(self, run_seconds: float) -> None:
-        """Where neither their number nor a width is asked for. run_seconds: what a run takes."""
-        if self.plan.rounds is None and self.plan.until is None:
-            self.chosen_rounds = rounds_within(run_seconds * len(self.contenders))
-
-    def status(self, contender: Contender) -> str:
-        """ok, failed, not-measured, different-output, out-of-reach, reach-unknown or
-        nondeterministic."""
-        if contender.failure is not None:
-            return "failed"
-        if not any(contender.runs):
-            return "not-measured"
-        if contender.rejected:
-            return "different-output"
-        if self.deterministic() is not False and not contender.outputs <= self.reference.outputs:
-            return "different-output"
-        if not self.plan.compares_builds_alone():  # whose figures are theirs, whoever serves them
-            if served.is_out_of_reach(contender.served):
-                return "out-of-reach"
-            if served.is_unknown(contender.served):
-                return "reach-unknown"
-        return "nondeterministic" if self.deterministic() is False else "ok"
-
-    def summary(self, contender: Contender, quantity: str) -> Summary | None:
-        """A quantity over all rounds; None for a failed allocator, or when the machine or the
-        command has no such quantity in some round."""
-        if contender.failure is not None:
-            return None
-        values = _values(contender, quantity)
-        base = _values(self.baseline, quantity)
-        if values is None or base is None:
-            return None
-        return summarize(values, base, self.confidence())
-
-    def is_narrow(self) -> bool:
-        """Whether every interval of CPU is as narrow as was asked for."""
-        others = [
-            one for one in self.contenders if one.failure is None and one is not self.baseline
-        ]
-        return all(self._is_narrow(one) for one in others)
-
-    def _is_narrow(self, contender: Contender) -> bool:
-        summary = self.summary(contender, "cpu_seconds")
-        ratio = summary.ratio_interval() if summary else None
-        if summary is None or ratio is None or self.plan.until is None:
-            return True  # more rounds would not tell more
-        return summary.interval == ORDER_STATISTIC and ratio.half_width <= self.plan.until
-
-
-class Load:
-    """How much processor time others used while rounds were measured."""
-
-    def __init__(self) -> None:
-        self.elapsed = self.others = 0.0
-        self._began: tuple[float, float] | None = None
-
-    def __enter__(self) -> None:
-        self._began = self._now()
-
-    def __exit__(self, *_: object) -> None:
-        ended = self._now()
-        if self._began is not None and ended is not None:
-            self.elapsed += ended[0] - self._began[0]
-            self.others += ended[1] - self._began[1]
-
-    @staticmethod
-    def _now() -> tuple[float, float] | None:
-        """The clock, and what others have used up to now."""
-        busy, ours = busy_seconds(), os.times()
-        if busy is None:
-            return None
-        used = ours.user + ours.system + ours.children_user + ours.children_system
-        return ours.elapsed, busy - used
-
-    def processors(self) -> float | None:
-        """How many of them on average; None where that is not known."""
-        return max(0.0, self.others / self.elapsed) if self.elapsed > 0 else None
-
-
-def _values(contender: Contender, quantity: str) -> list[float | None] | None:
-    values = [None if run is None else run.figure(quantity) for run in contender.runs]
-    lacking = any(run is not None and value is None for run, value in zip(contender.runs, values))
-    return None if lacking else values
 
 
 def order_of_round(number: int, count: int) -> list[int]:
@@ -795,60 +536,3 @@ class Runner:
 def _empty(folder: Path) -> None:
     for file in folder.iterdir():
         file.unlink()
-
-
-def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:
-    """At most TIMELINE_POINTS of a timeline's points, the last among them, by quantity."""
-    if not timeline:
-        return None
-    step = -(-len(timeline) // TIMELINE_POINTS)
-    kept = [*timeline[::-1][::step][::-1]]
-    return {key: [point[key] for point in kept] for key in kept[0]}
-
-
-def read_accounts(folder: Path) -> dict[str, Any] | None:
-    """The "heap" of a run, from the statistics that its processes wrote (allotrope.stats/1): that
-    of the process with the largest heap. None when there are none."""
-    accounts = read_reports(folder)
-    if not accounts:
-        return None
-    largest = max(accounts, key=lambda account: account["mapped_peak_bytes"] or 0)
-    mapped = largest["mapped_peak_bytes"]
-    peak = largest["peak"]
-    requested = peak.get("most_requested_bytes") or peak["requested_bytes"]
-    large = requested >= LEAST_HEAP_BYTES
-    return {
-        "command": largest["command"],
-        "processes": len(accounts),
-        "mapped_peak_bytes": mapped,
-        "requested_peak_bytes": requested,
-        "fragmentation": mapped / requested if mapped is not None and large else None,
-        "waste": peak["waste"],
-        "at_peak": {key: peak.get(key) for key in AT_PEAK},
-        "live": largest.get("live"),
-        "sizes": largest.get("sizes"),
-        "resident_peak_bytes": _most_resident(largest),
-        "timeline": thin(largest.get("timeline")),
-        "metadata_bytes": largest.get("metadata_bytes"),
-        "calls": largest.get("calls"),
-        "system_calls": largest.get("system_calls"),
-        "collector": _collector(largest),
-    }
-
-
-def _most_resident(account: Mapping[str, Any]) -> int | None:
-    """Of the heap, as far as it was looked at; None where it was not."""
-    points = [account["peak"], *(account.get("timeline") or ())]
-    known = [point["resident_bytes"] for point in points if point.get("resident_bytes") is not None]
-    return max(known, default=None)
-
-
-def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a garbage collector did, None where there is none. The historic one does not count
-    causes and pauses."""
-    if "gc" not in account:
-        return None
-    names = ["causes", "pauses", "given_up", "stopped"]
-    names += ["minor", "full", "first_stop", "generations", "cycles"]
-    groups = {name: account.get(f"gc_{name}", {}) for name in names}
-    return {**account["gc"], **groups}

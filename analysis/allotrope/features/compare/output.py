@@ -23,9 +23,9 @@ from ...system import capabilities
 from ...system.machine import machine_facts
 from ..reach import served
 from .collector import collections_line
+from .comparison import QUANTITIES, Comparison, Contender
 from .findings import memory_that_matters
 from .judged import interval_in_words, verdict_cell, verdict_of
-from .measure import QUANTITIES, Comparison, Contender
 from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
 from .servers import (
     HEAP_PEAK,

@@ -11,9 +11,9 @@ from ..reach import served
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
 from ..server.run import METRIC, ServerRun
+from .comparison import QUANTITIES as COMMAND_QUANTITIES
+from .comparison import Comparison, Contender
 from .judged import interval_in_words, verdict_cell, verdict_of
-from .measure import QUANTITIES as COMMAND_QUANTITIES
-from .measure import Comparison, Contender
 
 CPU, PER_REQUEST = "cpu_seconds", "cpu_per_request_seconds"
 HEAP_PEAK = (

@@ -28,7 +28,7 @@ from ...statistics.verdicts import leaves_out, overlap
 from ...system.allocators import OWN_VARIABLES, Allocator, package_version
 from ...system.scratch import scratch_folder
 from ...system.shell import run_shell
-from .measure import Comparison, Contender, Plan
+from .comparison import Comparison, Contender, Plan
 
 SEED = 1992
 REPLICATES = 4000

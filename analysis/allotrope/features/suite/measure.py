@@ -34,16 +34,8 @@ from ...system.launch import Run
 from ...system.places import PLACES
 from ...system.scratch import scratch_folder
 from ...system.shell import run_shell
-from ..compare.measure import (
-    BaselineFailed,
-    Comparison,
-    Contender,
-    Failure,
-    Plan,
-    Runner,
-    check_plan,
-    steps as steps_of,
-)
+from ..compare.comparison import Comparison, Contender, Failure, Plan
+from ..compare.measure import BaselineFailed, Runner, check_plan, steps as steps_of
 from ..server.plan import ServerPlan
 
 STATE_SCHEMA = "allotrope.suite-state/3"

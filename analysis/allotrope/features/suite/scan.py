@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ...system.errors import UserError
-from ..compare.measure import Plan
+from ..compare.comparison import Plan
 from ..server.plan import ServerPlan
 from .measure import Program, Settings, Suite, SuiteRun
 

@@ -18,13 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Mapping, Sequence
 
-from ...features.compare.measure import (
-    PADDING,
-    Load,
-    order_of_round,
-    padding_of_round,
-    read_accounts,
-)
+from ...features.compare.accounts import read_accounts
+from ...features.compare.comparison import Load
+from ...features.compare.measure import PADDING, order_of_round, padding_of_round
 from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
