@@ -24,6 +24,7 @@ from allotrope.features.compare import page as compare_page
 from allotrope.features.compare.accounts import read_accounts
 from allotrope.features.compare.collector import collected, collections_line, kinds, least_running
 from allotrope.features.compare.comparison import Comparison, Plan
+from allotrope.features.compare.heap_page import collector_sections, timeline_sections
 from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
@@ -1088,7 +1089,7 @@ def test_a_collector_need_not_count_causes(tmp_path: Path) -> None:
         **dict.fromkeys(("minor", "full", "first_stop", "generations", "cycles"), {}),
     }
     document = {"results": [{"spec": "gc:classic", "heap": heap}]}
-    [section] = compare_page.collector_sections(document, "x")
+    [section] = collector_sections(document, "x")
     assert section.tables[0].rows[0][:7] == ["gc:classic", "3", "–", "–", "9 ns", "5 ns", "–"]
 
 
@@ -1129,7 +1130,7 @@ def test_pauses_are_told_by_kind() -> None:
         "of any 1, 10, 100 ms it ran at least 50%, 95%, 100%"
     )
     document = {"results": [{"spec": "gc:x", "heap": {"collector": collector}}]}
-    [section] = compare_page.collector_sections(document, "x")
+    [section] = collector_sections(document, "x")
     _, by_kind, generations = section.tables
     phases = ["1 µs", "2 µs", "3 µs", "4 µs"]
     assert [*map(list, by_kind.rows)] == [
@@ -1165,7 +1166,7 @@ def test_collections_stand_where_they_were() -> None:
     ]
     assert collected({"seconds": [0.0]}) == []
     document = {"results": [{"spec": "gc:x", "heap": {"timeline": timeline}}]}
-    [section] = compare_page.timeline_sections(document, "")
+    [section] = timeline_sections(document, "")
     heap = section.figures[0]
     marks = heap.data[-1]
     assert (marks["x"], marks["y"]) == ([1.0, 4.0], [2.0, 5.0])

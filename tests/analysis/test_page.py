@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allotrope.features.compare import heap_page
 from allotrope.features.compare import page as compare_page
 from allotrope.output import page
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
@@ -71,7 +72,7 @@ class TestContents:
 
     def test_waste_and_requests_add_up(self, written: dict[str, Path]) -> None:
         heap = document(written)["results"][1]["heap"]
-        parts = [compare_page._part(heap, key) for key, _, _ in compare_page.PARTS]
+        parts = [heap_page._part(heap, key) for key, _, _ in heap_page.PARTS]
         assert parts == [500, 1, 2, 3, 5, 4]
 
     def test_the_page_follows_from_the_json_alone(
