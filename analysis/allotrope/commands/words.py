@@ -189,6 +189,17 @@ def need_command(command: tuple[str, ...], usage: str) -> None:
         raise UserError(f"no command given; usage: allotrope {usage} -- CMD...")
 
 
+def need_readable(option: str, file: str | None) -> None:
+    """Nothing was asked for where there is no file."""
+    if file is None:
+        return
+    try:
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        raise UserError(f"{option}: cannot read {file}: {error.strerror}") from None
+
+
 def takes_command(
     name: str, usage: str | None = None, cls: type[Word] = Word
 ) -> Callable[[Function], click.Command]:

@@ -24,6 +24,7 @@ from ...statistics.intervals import (
     look_rounds,
 )
 from ...statistics.verdicts import Interval, Weight
+from ...system.allocators import Allocator
 from ...system.errors import UserError
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from .comparison import QUANTITIES
@@ -162,6 +163,20 @@ def check_quantities(
             raise _no_quantity(condition, name, known)
         _refuse_ratio_to_itself(condition, subject, baseline)
         _about(condition, subject, specs, baseline)
+
+
+def check_gate(
+    gate: Sequence[Condition],
+    contenders: Sequence[Allocator],
+    baseline: int,
+    rounds: int,
+    server: bool = False,
+) -> None:
+    """check_conditions and check_quantities, of what is to be measured. baseline: its place among
+    the contenders."""
+    chosen = [one.spec for one in contenders]
+    check_conditions(gate, chosen, rounds)
+    check_quantities(gate, chosen, chosen[baseline], server)
 
 
 def _about(
@@ -334,6 +349,10 @@ def _in_words(condition: Condition, key: str, interval: Estimate) -> str:
         for value in (interval.low, interval.median, interval.high)
     )
     return f"{middle} [{low}, {high}]"
+
+
+def gate_status(judgements: Sequence[Judgement]) -> int:
+    return STATUS if any(judgement.met for judgement in judgements) else 0
 
 
 def gate_lines(judgements: Sequence[Judgement]) -> list[str]:

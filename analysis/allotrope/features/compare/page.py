@@ -3,7 +3,18 @@
 
 from typing import Any, Callable, Mapping, Sequence
 
-from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.page import (
+    Figure,
+    Page,
+    Section,
+    Table,
+    axis,
+    colour,
+    layout,
+    plain,
+    render,
+    symbol,
+)
 from ...output.plots import interval_bar, legend, ratio_layout
 from ...output.units import (
     MEBIBYTE,
@@ -15,6 +26,7 @@ from ...output.units import (
 )
 from ...statistics.intervals import RANGE
 from ...statistics.verdicts import THRESHOLD
+from ...system.allocators import own_version
 from ..latency.page import latency_sections
 from ..reach import served
 from .findings import cpu_quantity, memory_quantity
@@ -60,6 +72,10 @@ def compare_page(document: Document) -> Page:
         advice=recommend(document),
         sections=sections(document),
     )
+
+
+def as_html(page: Page) -> str:
+    return render(page, own_version())
 
 
 def sections(document: Document, prefix: str = "") -> list[Section]:

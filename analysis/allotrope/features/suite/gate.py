@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""Conditions of --fail-if over a suite: each is judged for each program."""
+"""Conditions of --fail-if over a suite: each is judged for each program. What was judged of
+one command is printed here as well."""
 
-from typing import Any, Mapping, Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ...output.sentences import counted, enumerate_names
+from ...output.terminal import print_wrapped
 from ..compare.difference import change_of
-from ..compare.gate import Condition, Judgement, judge, without_figures
+from ..compare.gate import (
+    Condition,
+    Judgement,
+    gate_lines,
+    gate_status,
+    judge,
+    without_figures,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Document = Mapping[str, Any]
 SKIPPED = "skipped"  # the status of a program that was left out
@@ -68,3 +82,14 @@ def suite_gate_lines(judged: Mapping[str, Sequence[Judgement]]) -> list[str]:
     if unjudged:
         lines.append(f"Not judged, since left out: {enumerate_names(unjudged)}.")
     return lines
+
+
+def print_judged(console: Console, judged: Mapping[str, Sequence[Judgement]]) -> None:
+    """By program; all under "" where there is one command."""
+    lines = gate_lines(judged[""]) if "" in judged else suite_gate_lines(judged)
+    for line in lines:
+        print_wrapped(console, line)
+
+
+def status_of_all(judged: Mapping[str, Sequence[Judgement]]) -> int:
+    return gate_status([one for judgements in judged.values() for one in judgements])
