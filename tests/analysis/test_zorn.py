@@ -20,6 +20,7 @@ from allotrope.study.zorn.answer import answers, limits, reconciliation
 from allotrope.study.chart import claims_chart
 from allotrope.study.claims import Claim, Part, judge
 from allotrope.study.explanations import Explanation, read_explanations
+from allotrope.study.zorn.cache_sets import busiest_share, misses_by_place, page_start_share
 from allotrope.study.zorn.figures import (
     domain_figure,
     faults_figure,
@@ -28,8 +29,10 @@ from allotrope.study.zorn.figures import (
     misses_figure,
     survival_figure,
 )
+from allotrope.study.zorn.locality_tables import faults_table
 from allotrope.study.zorn.measurements import as_text, read_measurements
 from allotrope.study.ranges import Range
+from allotrope.study.zorn.pairs import ALL_1992
 from allotrope.study.zorn.plan import begun_with, choose
 from allotrope.study.zorn.printed import PRINTED
 from allotrope.study.zorn.programs import Form, Program, read_programs
@@ -39,15 +42,10 @@ from allotrope.study.zorn.rules import all_claims
 from allotrope.study.zorn.short_names import SHORT
 from allotrope.study.store import Step, Store
 from allotrope.study.zorn.tables import (
-    ALL_1992,
     all_tables,
-    busiest_share,
     collections_table,
     factors_table,
-    faults_table,
     memory_table,
-    misses_by_place,
-    page_start_share,
     variants_table,
     waste_table,
 )

@@ -19,23 +19,23 @@ from ..sheets import (
     number_cell,
 )
 from . import cautions, paper
-from .plan import BASELINE, CLASSIC
-from .printed import PRINTED
-from .results import Results
-from .tables import (
+from .cache_sets import misses_by_place
+from .evidence import Pair
+from .layouts import record
+from .locality_tables import misses_table
+from .pairs import (
     ALL_1992,
     BSD,
     COLLECTED,
     LOCALITY_PAIRS,
     LOCALITY_SHOWN,
     UNOPTIMISED_BSD,
-    Pair,
     label,
     measured,
-    misses_by_place,
-    misses_table,
-    record,
 )
+from .plan import BASELINE, CLASSIC
+from .printed import PRINTED
+from .results import Results
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
 CURVE_PAIRS = [

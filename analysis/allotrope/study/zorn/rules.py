@@ -18,12 +18,12 @@ from ..claims import NOTHING, Claim, Measured, Part, lacking
 from ..ranges import ABOVE_ONE, BELOW_ONE, LESS, MORE, Range
 from . import paper
 from .asking import SAME, Answer, Asker, Figure, all_of, below, greatest, part_of, tally
+from .cache_sets import page_start_share
 from .evidence import Evidence, Pair
+from .pairs import ALL_1992, COLLECTED, EXPLICIT, FULL, GENERATIONAL, UNOPTIMISED_BSD
+from .pairs import BSD as OPTIMISED_BSD
 from .paper import ALGORITHMS, BSD, SUNOS
 from .plan import BASELINE, CLASSIC
-from .tables import ALL_1992, COLLECTED, EXPLICIT, FULL, GENERATIONAL, UNOPTIMISED_BSD
-from .tables import page_start_share
-from .tables import BSD as OPTIMISED_BSD
 
 MOST, SOME, UP_TO = Quantifier.MOST, Quantifier.SOME, Quantifier.UP_TO
 AVERAGE, COUNT = Quantifier.AVERAGE, Quantifier.COUNT

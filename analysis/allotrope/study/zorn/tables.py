@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Tables 1 to 6 of the paper, today's figures beside its own, and tables that it has not."""
+"""Tables 1 to 6 of the paper, today's figures beside its own, and tables that it has not. Those of
+locality are made in locality_tables.py."""
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
-from ...output.units import short_bytes
 from ..sheets import (
     ABSENT,
-    UNDEFINED,
     Record,
     Sheet,
     bytes_cell,
@@ -20,97 +19,21 @@ from ..sheets import (
     share_cell,
 )
 from . import cautions, paper
-from .plan import (
-    BASELINE,
-    CLASSIC,
-    COLLECTORS,
-    DEFAULT,
-    FACTOR_RUNS,
-    FACTORS,
-    LIBGC,
-    MODERN,
-    MOST_ROUNDS,
-    PREDICTED,
-    SIMULATED,
-    VARIANTS,
+from .evidence import Pair
+from .layouts import Lines, grid
+from .locality_tables import (
+    causes_table,
+    faults_table,
+    misses_table,
+    sets_table,
+    shapes_table,
+    shares_table,
 )
+from .pairs import ALL_1992, EXPLICIT, LOCALITY_PAIRS, TODAY, heading, measured
+from .plan import BASELINE, CLASSIC, COLLECTORS, FACTOR_RUNS, FACTORS, MODERN, MOST_ROUNDS, VARIANTS
 from .printed import PRINTED
 from .programs import Program
 from .results import Results
-
-EXPLICIT = [("optimised", spec) for spec in CLASSIC]
-COLLECTED = ("collected", COLLECTORS[0])
-ALL_1992 = [*EXPLICIT, COLLECTED]
-# The collector of 1992 again, beside today's two.
-TODAY = [
-    *(("optimised", spec) for spec in DEFAULT + MODERN),
-    *(("collected", spec) for spec in COLLECTORS),
-]
-# Ours, without generations and with them: the paper's prediction.
-FULL, GENERATIONAL = (("collected", spec) for spec in PREDICTED)
-BSD = ("optimised", "bsd:classic")
-UNOPTIMISED_BSD = ("unoptimised", "bsd:classic")
-Pair = tuple[str, str]
-# The paper's three cases of locality, beside today's collectors; and all that was simulated.
-LOCALITY_SHOWN = [
-    BSD,
-    UNOPTIMISED_BSD,
-    COLLECTED,
-    ("collected", "gc:free=ignore"),
-    ("collected", LIBGC),
-]
-LOCALITY_PAIRS = [
-    *EXPLICIT,
-    UNOPTIMISED_BSD,
-    *(("optimised", spec) for spec in SIMULATED),
-    *(("collected", spec) for spec in COLLECTORS),
-    FULL,
-    GENERATIONAL,
-]
-
-
-def measured(results: Results, pairs: Sequence[Pair]) -> list[Pair]:
-    """The configurations of which anything at all is known; a column of nothing is none."""
-    known = {
-        (name, key)
-        for store in (results.accounts, results.locality, results.samples)
-        for name, key in store
-    }
-    known |= {
-        (name, key) for name, rounds in results.rounds.items() for each in rounds for key in each
-    }
-    return [
-        pair
-        for pair in pairs
-        if any((one.name, results.key(one.name, *pair)) in known for one in results.programs)
-    ]
-
-
-def heading(pair: Pair) -> str:
-    """The field's name of an algorithm of the paper, with options; of others their own."""
-    preset, comma, options = pair[1].partition(",")
-    return paper.ALGORITHMS.get(preset, preset) + comma.replace(",", ", ") + options
-
-
-class Lines:
-    """A table of programs and allocators as it grows: a row for people, a record for data."""
-
-    def __init__(self) -> None:
-        self.rows: list[list[str]] = []
-        self.records: list[Record] = []
-
-    def add(self, program: str, pair: Pair, cells: Iterable[str], **fields: Any) -> None:
-        self.rows.append([program, heading(pair), *cells])
-        self.records.append(record(program, pair, **fields))
-
-    def sheet(self, name: str, title: str, caption: str, header: Sequence[str]) -> Sheet:
-        """One that the paper has not."""
-        header = ["program", "allocator", *header]
-        return Sheet(name, title, caption, self.records, header, self.rows, 2, beyond=True)
-
-
-def record(program: str, pair: Pair, **fields: Any) -> Record:
-    return {"program": program, "form": pair[0], "allocator": pair[1], **fields}
 
 
 def all_tables(results: Results) -> Iterator[Sheet]:
@@ -255,43 +178,6 @@ def _printed_allocation(printed: paper.Allocation) -> list[str]:
     return ["  in 1992", millions, bytes_cell(size), mean, "", seconds, "", share, *parts]
 
 
-def _grid(
-    results: Results,
-    name: str,
-    title: str,
-    caption: str,
-    pairs: Sequence[Pair],
-    cell: Callable[[str, Pair], tuple[str, dict[str, Any]]],
-    printed: Mapping[str, Mapping[str, paper.Cell]] | None,
-    row: str = "1992",
-    beyond: bool = False,
-) -> Sheet:
-    """A row for each program, a column for each configuration; below it what the paper printed."""
-    pairs = measured(results, pairs)
-    header = ["program", *map(heading, pairs)]
-    rows, records = [], []
-    for program in results.row(row):
-        cells = []
-        for pair in pairs:
-            text, fields = cell(program.name, pair)
-            failure = results.failure(program.name, *pair)
-            cells.append("failed" if text == ABSENT and failure else text)
-            known = (printed or {}).get(program.name, {}).get(pair[1])
-            if known:
-                fields |= {"paper_value": known.ratio, "paper_absolute": known.absolute}
-            records.append(record(program.name, pair, **fields, failure=failure))
-        rows.append([program.name, *cells])
-        if printed and program.name in printed:
-            rows.append(_printed_row(printed[program.name], pairs))
-    return Sheet(name, title, caption, records, header, rows, beyond=beyond)
-
-
-def _printed_row(cells: Mapping[str, paper.Cell], pairs: Sequence[Pair]) -> list[str]:
-    known = [cells.get(spec) for _, spec in pairs]
-    texts = [f"{one.ratio:.2f} ({one.absolute:,g})" if one else "" for one in known]
-    return ["  in 1992", *texts]
-
-
 def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
     def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
         ratio, seconds = results.ratio(program, pair, BASELINE), results.seconds(program, *pair)
@@ -305,7 +191,7 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
         "of the rounds' ratios with its interval, and median seconds (whose "
         "quotient differs: the processor's speed changes). In 1992: ratio and seconds."
     )
-    return _grid(
+    return grid(
         results,
         name,
         title,
@@ -341,7 +227,7 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         if beyond
         else "In 1992: ratio and kilobytes (cfrac's 2.45 is 2.455)."
     )
-    return _grid(
+    return grid(
         results,
         name,
         title,
@@ -359,7 +245,7 @@ def variants_table(results: Results) -> Sheet:
     pairs += [("optimised", spec) for spec in VARIANTS]
 
     known = [pair for pair in measured(results, pairs) if pair[1] in VARIANTS]
-    sheet = _grid(
+    sheet = grid(
         results,
         "variants",
         "Heap under other readings of the originals",
@@ -392,7 +278,7 @@ def large_table(results: Results) -> Sheet:
 
     pairs = [*ALL_1992, *TODAY[: -len(COLLECTORS)]]
     pairs += [("collected", spec) for spec in COLLECTORS[1:]]
-    return _grid(
+    return grid(
         results,
         "large",
         "Programs of the study with heaps of today's size",
@@ -417,7 +303,7 @@ def unoptimised_table(results: Results) -> Sheet:
 
     pairs = [("unoptimised", spec) for spec in MODERN]
     known = [pair for pair in pairs if any(results.ratio(name, pair, base) for name in names)]
-    sheet = _grid(
+    sheet = grid(
         results,
         "unoptimised-today",
         "Without its own allocator, under today's",
@@ -442,7 +328,7 @@ def resident_table(results: Results, name: str, pairs: Sequence[Pair]) -> Sheet:
         return ratio_cell(ratio), estimate_fields(ratio)
 
     whose = "today's allocators" if pairs is TODAY else "the paper's allocators"
-    return _grid(
+    return grid(
         results,
         name,
         f"Peak resident memory of the whole process, {whose}",
@@ -475,7 +361,7 @@ def modern_programs_table(
         if pair != ("optimised", "glibc")
         and any(results.key(one.name, *pair) in ran for one in results.row("today"))
     ]
-    return _grid(
+    return grid(
         results,
         f"today-{quantity}{suffix}",
         f"Six programs of today: {what}, {whose}",
@@ -588,128 +474,6 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
     )
 
 
-def shares_table(results: Results) -> Sheet:
-    lines = Lines()
-    for program in results.row("1992"):
-        for pair in measured(results, list(dict.fromkeys([*ALL_1992, *TODAY]))):
-            shares = results.class_shares(program.name, *pair)
-            if shares is None:
-                continue
-            shape = results.shape(program.name, *pair)
-            misses = shape["misses_by_class"] if shape else {}
-            whole = sum(misses.values()) or 1
-            missed = {one: count / whole for one, count in misses.items()}
-            parts = (*_in_three(shares), *_in_three(missed))
-            fields = {f"share_{one}": share for one, share in shares.items()}
-            fields |= {f"share_of_misses_{one}": share for one, share in missed.items()}
-            lines.add(program.name, pair, (percent_cell(part, 1) for part in parts), **fields)
-    caption = "Whose the data references are, and whose the misses in the paper's cache."
-    if not lines.rows:
-        lines.rows = [["all", ABSENT, *[""] * 6]]
-        caption += " Not measured in this run."
-    header = ["references: program", "allocator", "collector"]
-    header += ["misses: program", "allocator", "collector"]
-    title = "The program's share, the allocator's and the collector's"
-    return lines.sheet("attribution", title, caption, header)
-
-
-def _in_three(shares: Mapping[str, float]) -> list[float]:
-    """Program, allocator, and all that is a collector's."""
-    others = (share for one, share in shares.items() if one not in ("program", "allocator"))
-    return [shares.get("program", 0.0), shares.get("allocator", 0.0), sum(others)]
-
-
-# Whose misses in the paper's cache are looked into.
-CACHED = [*ALL_1992, ("collected", COLLECTORS[1]), FULL, GENERATIONAL]
-
-
-def causes_table(results: Results) -> Sheet:
-    """Claim 9 asks for misses that are conflicts."""
-    lines = Lines()
-    size = paper.CACHE_1992
-    for program in results.row("1992"):
-        for pair in measured(results, CACHED):
-            one = results.cache(program.name, *pair, size)
-            references = results.references(program.name, *pair)
-            if one is None or not references:
-                continue
-            parts = {key: one[key] / references for key in ("cold", "capacity", "conflict")}
-            cells = [one["misses"] / references, *parts.values()]
-            fields = {"cache_bytes": size, "misses": one["misses"], "references": references}
-            fields |= {key: one[key] for key in parts}
-            lines.add(program.name, pair, (percent_cell(cell, 3) for cell in cells), **fields)
-    return lines.sheet(
-        "causes",
-        "Misses by cause in the paper's cache",
-        "128 KiB, direct-mapped, 32-byte blocks; misses per data reference. A conflict is "
-        "a miss that a fully associative cache of the size would not have: below zero "
-        "where it would have more.",
-        ["misses", "cold", "capacity", "conflict"],
-    )
-
-
-def busiest_share(misses: Sequence[int], parts: int = 64) -> float:
-    """The share of misses in the busiest 1/`parts` of the sets; 1/`parts` if all are alike."""
-    most = sorted(misses, reverse=True)[: max(1, len(misses) // parts)]
-    return sum(most) / (sum(misses) or 1)
-
-
-def page_start_share(misses: Sequence[int], block: int = 32, page: int = 4096) -> float:
-    """The share of misses in the sets to which the first two blocks of a page go: where headers at
-    the start of a page meet. 2 in page / block if all sets are alike."""
-    return sum(misses_by_place(misses, block, page)[:2]) / (sum(misses) or 1)
-
-
-def misses_by_place(misses: Sequence[int], block: int = 32, page: int = 4096) -> list[int]:
-    """The misses by the place of a block in its page: all sets that serve the place together."""
-    places = page // block
-    return [sum(misses[place::places]) for place in range(places)]
-
-
-def sets_table(results: Results) -> Sheet:
-    lines = Lines()
-    for program in results.row("1992"):
-        for pair in measured(results, CACHED):
-            shape = results.shape(program.name, *pair)
-            if shape is None:
-                continue
-            misses = shape["misses_by_set"]
-            busy, start = busiest_share(misses), page_start_share(misses)
-            cells = [percent_cell(busy, 1), percent_cell(start, 1)]
-            lines.add(program.name, pair, cells, busiest_64th=busy, page_starts=start)
-    return lines.sheet(
-        "sets",
-        "Misses per set in the paper's cache",
-        "Of all misses, those in the busiest 64th of the sets (1.6% if all are alike), "
-        "and those in sets where the first 64 bytes of a page go (1.6% as well).",
-        ["in the busiest 64th", "at page starts"],
-    )
-
-
-TODAYS_CACHES = ((32 << 10, 64, 8), (1 << 20, 64, 8), (32 << 20, 64, 8))
-
-
-def shapes_table(results: Results) -> Sheet:
-    lines = Lines()
-    for program in results.row("1992"):
-        for pair in measured(results, list(dict.fromkeys([*ALL_1992, *TODAY]))):
-            rates = [results.miss_rate(program.name, *pair, *shape) for shape in TODAYS_CACHES]
-            if all(rate is None for rate in rates):
-                continue
-            lines.rows.append(
-                [program.name, heading(pair), *(percent_cell(rate, 4) for rate in rates)]
-            )
-            for (size, block, ways), rate in zip(TODAYS_CACHES, rates):
-                cache = {"cache_bytes": size, "block": block, "ways": ways, "miss_rate": rate}
-                lines.records.append(record(program.name, pair, **cache))
-    return lines.sheet(
-        "caches-today",
-        "Misses in caches of today",
-        "Misses per data reference in 8-way LRU caches of 64-byte blocks, each alone.",
-        ["32 KiB", "1 MiB", "32 MiB"],
-    )
-
-
 def collections_table(results: Results) -> Sheet:
     """What collections cost in time, how long the program stands, and what they read."""
     lines = Lines()
@@ -790,77 +554,3 @@ def _factor_cell(one: Mapping[str, Any], last: float | None) -> str:
         return "failed"
     ratio = number_cell(one["cpu"] / last if last else None)
     return f"{ratio} ({count_cell(one['collections'])}, {bytes_cell(one['heap_bytes'])})"
-
-
-def faults_table(results: Results) -> Sheet:
-    """What Figure 4 has no room for: all allocators, two memories and two page sizes."""
-    names = [one.name for one in results.row("1992") if one.name not in results.missing]
-    pairs, fixed = measured(results, LOCALITY_PAIRS), results.fixed_memory()
-    memories = [one for one in dict.fromkeys((fixed, paper.MEMORY_1992)) if one is not None]
-    rows, records = [], []
-    for name in names:
-        for page in (4096, 8192):
-            at_page = f"{short_bytes(page)} pages"
-            for memory in memories:
-                faults = [results.replacement_faults(name, *one, memory, page) for one in pairs]
-                base = results.replacement_faults(name, *BSD, memory, page)
-                cells = [
-                    _faults_over(one, base, results.failure(name, *pair))
-                    for one, pair in zip(faults, pairs, strict=True)
-                ]
-                rows.append([f"{name}, {short_bytes(memory)}, {at_page}", *cells])
-                where = {"memory_bytes": memory, "page_bytes": page}
-                for pair, count in zip(pairs, faults, strict=True):
-                    records.append(record(name, pair, **where, replacement_faults=count))
-            curves = [results.page_curve(name, *pair, page) for pair in pairs]
-            touched = [count_cell(one["cold"] if one else None) for one in curves]
-            rows.append([f"{name}, first touches, {at_page}", *touched])
-    return Sheet(
-        "page-faults",
-        "Page faults under all allocators",
-        "Replacement faults (LRU), and in brackets their ratio to BSD's, undefined where BSD has "
-        "none, at the memory of Figure 4 and at the paper's 2 MiB; first touches, which are in no "
-        f"figure. {cautions.of_traced(results)}",
-        records,
-        ["program, memory", *map(label, pairs)] if pairs else [],
-        rows,
-        beyond=True,
-    )
-
-
-def _faults_over(faults: int | None, base: int | None, failure: str | None) -> str:
-    if faults is None and failure:
-        return "failed"
-    text = count_cell(faults)
-    if faults is None or base is None:
-        return text
-    return f"{text} ({number_cell(faults / base) if base else UNDEFINED})"
-
-
-def misses_table(results: Results, pairs: Sequence[Pair], name: str, title: str) -> Sheet:
-    """Counts and rates in the paper's cache."""
-
-    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
-        one = results.cache(program, *pair, paper.CACHE_1992)
-        rate = results.miss_rate(program, *pair, paper.CACHE_1992)
-        text = ABSENT if one is None else f"{percent_cell(rate)} ({count_cell(one['misses'])})"
-        return text, {"miss_rate": rate, "misses": one and one["misses"]}
-
-    sheet = _grid(
-        results,
-        name,
-        title,
-        "Misses in 100 data references in a direct-mapped cache of 128 KiB with 32-byte blocks; in "
-        f"brackets their number. {cautions.of_traced(results)}",
-        pairs,
-        cell,
-        None,
-        beyond=True,
-    )
-    return replace(sheet, header=["program", *map(label, measured(results, pairs))])
-
-
-def label(pair: Pair) -> str:
-    """A heading that tells the two forms under an explicit allocator apart."""
-    name = heading(pair)
-    return f"{name}, unoptimised" if pair[0] == "unoptimised" else name
