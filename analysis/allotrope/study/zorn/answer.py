@@ -16,12 +16,13 @@ from ..measured_by import of_machines
 from ..sheets import ABSENT, number_cell
 from . import paper
 from .evidence import Evidence, Pair
+from .locality_rules import FLOORS
 from .pairs import COLLECTED, EXPLICIT
 from .paper import SUNOS
 from .plan import BASELINE, COLLECTORS, LIBGC, MODERN
 from .printed import PRINTED
 from .results import Results
-from .rules import FLOORS, all_claims
+from .rules import all_claims
 
 # What a reader of ten minutes wants to know (chosen before there were figures:
 # docs/measurements/study.md), and the claim that decides each. Where the answer is yes or no, "yes"

@@ -12,7 +12,7 @@ of programs has as its ends those of which it is sure and those of which it may 
 """
 
 from dataclasses import dataclass
-from typing import Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, Sequence
 
 from ...statistics.intervals import (
     CONFIDENCE,
@@ -23,7 +23,7 @@ from ...statistics.intervals import (
     interval_rank,
 )
 from ...statistics.verdicts import lies_below, reaches_below
-from ..claims import Part
+from ..claims import NOTHING, Measured, Part
 from ..ranges import Range
 from .evidence import Evidence, Pair
 
@@ -80,6 +80,24 @@ def part_of(about: str, figure: Figure | None, wanted: Range, undecided: str = "
     if figure is None:
         return Part(about, None, wanted)
     return Part(about, figure.value, wanted, figure.few, undecided)
+
+
+def parts_of_each(
+    evidence: Evidence,
+    wanted: Range,
+    value: Callable[[str], Measured],
+    without: Sequence[str] = (),
+) -> list[Part]:
+    """A part for each program of the claims. without: those that the paper excepts."""
+    names = [name for name in evidence.claimed() if name not in without]
+    return [Part(name, value(name), wanted) for name in names]
+
+
+def quotient(one: float | None, other: float | None) -> float | None:
+    """NOTHING where it is undefined, None where a figure is missing."""
+    if one is None or other is None:
+        return None
+    return one / other if other else NOTHING
 
 
 def greatest(figures: Sequence[Figure | None]) -> Figure | None:

@@ -38,6 +38,7 @@ ABOUT_ALGORITHMS = {
 }
 
 PROGRAMS = ("cfrac", "espresso", "gawk", "ghostscript", "perl", "yacr")
+GS = "ghostscript"
 OWN_ALLOCATOR = ("cfrac", "gawk", "ghostscript", "perl")  # Tables 5 and 6
 
 # The tables' columns, from left to right.
