@@ -390,6 +390,8 @@ static struct missing count_missing_acks(bool ask)
             atomic_compare_exchange_strong(&stop.records[i].state, &state, GONE);
             continue;
         }
+        if (!(atomic_load(&stop.records[i].state) & EXPECTED))
+            continue; /* it has answered meanwhile, and sleeps */
         missing.count++;
         missing.doubtful += outlook == DOUBTFUL;
     }

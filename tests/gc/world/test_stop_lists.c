@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_stop_lists.c: every thread is stopped, though the kernel's lists lack one. A thread that
- * ends while it is listed hides the one behind it.
+ * test_stop_lists.c: what a stop makes of what the kernel tells. Every thread is stopped, though
+ * the kernel's lists lack one: a thread that ends while it is listed hides the one behind it. Who
+ * answers while the kernel is asked about it has answered.
  */
 #include "tests/unit/unit.h"
 
@@ -30,8 +31,22 @@ static bool tell_list(bool (*each)(void *argument, pid_t thread), void *argument
     return true;
 }
 
-/* Included, not linked: the test tells which threads there are. */
+static void (*when_asked)(void);
+
+/* A thread that has answered sleeps until the world goes on. */
+static bool tell_state(pid_t thread, char *state, unsigned long *flags)
+{
+    if (!when_asked)
+        return process_thread_state(thread, state, flags);
+    when_asked();
+    *state = 'S';
+    *flags = 0;
+    return true;
+}
+
+/* Included, not linked: the test tells which threads there are, and what they do. */
 #define process_each_thread tell_list
+#define process_thread_state tell_state
 #include "gc/world/stop.c"
 
 static _Atomic uint64_t counted;
@@ -97,6 +112,36 @@ static void test_one_that_ended_earlier_costs_no_further_list(void **state)
     assert_int_equal(lists_read, 2);
 }
 
+static void answer(void)
+{
+    stop.records[0].state = (uintptr_t)&stop; /* the address of its frame */
+}
+
+static void do_nothing(void)
+{
+}
+
+static void test_who_answers_while_it_is_asked_about_is_not_missing(void **state)
+{
+    (void)state;
+    struct thread_record saved = stop.records[0];
+    size_t count = stop.count;
+    stop.count = 1;
+    stop.records[0].thread = (pid_t)syscall(SYS_gettid);
+    stop.records[0].state = EXPECTED | stop.epoch;
+    when_asked = do_nothing;
+    struct missing missing = count_missing_acks(true);
+    assert_int_equal(missing.count, 1);
+    assert_int_equal(missing.doubtful, 1);
+    when_asked = answer;
+    missing = count_missing_acks(true);
+    assert_int_equal(missing.count, 0);
+    assert_int_equal(missing.doubtful, 0);
+    when_asked = NULL;
+    stop.records[0] = saved;
+    stop.count = count;
+}
+
 static int open_stop(void **state)
 {
     (void)state;
@@ -108,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_stands_behind_one_that_ends_is_stopped),
         cmocka_unit_test(test_one_that_ended_earlier_costs_no_further_list),
+        cmocka_unit_test(test_who_answers_while_it_is_asked_about_is_not_missing),
     };
     return cmocka_run_group_tests_name("lists of threads", tests, open_stop, NULL);
 }
