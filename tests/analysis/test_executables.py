@@ -16,6 +16,7 @@ from allotrope.system.executables import (
     libraries_of,
     preload_obstacle,
 )
+from conftest import Command
 from under import BUILD
 
 ARCHIVE = BUILD / ".libs" / "liballotrope.a"
@@ -214,15 +215,59 @@ def linked_with(spec: str, tmp_path: Path) -> Path:
     return program
 
 
-def test_a_program_that_calls_jemalloc_by_its_own_names_is_left_to_it(tmp_path: Path) -> None:
-    """glibc's free would be given blocks of mallocx."""
-    library = next(peer for peer in PEERS if peer.name == "jemalloc").path()
+def built(tmp_path: Path, name: str, text: str, *words: str) -> Path:
+    source, file = tmp_path / f"{name}.c", tmp_path / name
+    source.write_text(text)
+    subprocess.run(["cc", str(source), "-o", str(file), *words], check=True)
+    return file
+
+
+def peer_library(name: str) -> str:
+    library = next(peer for peer in PEERS if peer.name == name).path()
     if library is None:
-        pytest.skip("libjemalloc2 is not installed")
-    source, program = tmp_path / "own.c", tmp_path / "own"
-    source.write_text("void *mallocx(unsigned long, int); int main(void) { return !mallocx(8,0); }")
-    subprocess.run(["cc", str(source), "-o", str(program), str(library)], check=True)
+        pytest.skip(f"{name} is not installed")
+    return str(library)
+
+
+TAKES_A_BLOCK = "void *mallocx(unsigned long, int); int take(void) { return !mallocx(8, 0); }\n"
+
+
+def test_a_program_that_calls_jemalloc_by_its_own_names_is_left_to_it(
+    tmp_path: Path, real: Command
+) -> None:
+    """glibc's free would be given blocks of mallocx. `run` says so."""
+    text = TAKES_A_BLOCK + "int main(void) { return take(); }"
+    program = built(tmp_path, "own", text, peer_library("jemalloc"))
     assert for_program(choose("glibc"), str(program)).library is None
+    result = real.run("run", "-a", "glibc", "--", str(program))
+    assert result.returncode == 0
+    assert "keeps the malloc of libjemalloc.so.2" in result.stderr
+
+
+def test_a_library_that_calls_jemalloc_by_its_own_names_leaves_its_program_to_it(
+    tmp_path: Path,
+) -> None:
+    library = built(
+        tmp_path,
+        "libown.so",
+        TAKES_A_BLOCK,
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libown.so",
+        peer_library("jemalloc"),
+    )
+    text = "int take(void); int main(void) { return take(); }"
+    program = built(tmp_path, "own", text, str(library), f"-Wl,-rpath,{tmp_path}")
+    assert for_program(choose("glibc"), str(program)).library is None
+
+
+@pytest.mark.parametrize("peer, name", [("mimalloc", "mi_version"), ("tcmalloc", "tc_malloc_size")])
+def test_a_name_that_gives_no_block_leaves_a_program_to_glibc(
+    tmp_path: Path, peer: str, name: str
+) -> None:
+    text = f"int {name}(); int main(void) {{ return {name}(0) < 0; }}"
+    program = built(tmp_path, "own", text, peer_library(peer))
+    assert for_program(choose("glibc"), str(program)).library is not None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import subprocess
 import sysconfig
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from . import elf_files
 from .errors import UserError
@@ -315,16 +315,36 @@ def glibc() -> Allocator:
 def for_program(chosen: Allocator, name: str) -> Allocator:
     """The choice as it is to be preloaded into the program that a command's first word starts:
     glibc's malloc comes first where that program is linked with another, which would else serve
-    it under glibc's name. Where the program also calls the other by its own names it stays as it
-    is: glibc would be given blocks to free that it does not have."""
+    it under glibc's name. Where the program, or a library of it, also calls the other by its own
+    names it stays as it is: glibc would be given blocks to free that it does not have."""
     found = shutil.which(name) if chosen.library is None else None
     libraries = libraries_of(Path(found)) if found else {}
-    if not found or not any(library.startswith(MALLOC_LIBRARIES) for library in libraries):
+    if not found or not _malloc_of(libraries) or _calls_by_own_names(found, libraries):
         return chosen
-    with contextlib.suppress(OSError, ValueError):  # of a script nothing is known
-        if elf_files.ask(found, elf_files.calls_another_malloc):
-            return chosen
     return replace(chosen, library=libraries.get("libc.so.6"))
+
+
+def kept_malloc(name: str) -> str | None:
+    """The library whose malloc for_program() leaves a program to, though glibc is chosen."""
+    found = shutil.which(name)
+    libraries = libraries_of(Path(found)) if found else {}
+    malloc = _malloc_of(libraries)
+    return malloc if found and malloc and _calls_by_own_names(found, libraries) else None
+
+
+def _malloc_of(libraries: Iterable[str]) -> str | None:
+    return next((library for library in libraries if library.startswith(MALLOC_LIBRARIES)), None)
+
+
+def _calls_by_own_names(program: str, libraries: Mapping[str, Path]) -> bool:
+    others = [
+        str(file) for name, file in libraries.items() if not name.startswith(MALLOC_LIBRARIES)
+    ]
+    for file in (program, *others):
+        with contextlib.suppress(OSError, ValueError):  # of a script nothing is known
+            if elf_files.ask(file, elf_files.calls_another_malloc):
+                return True
+    return False
 
 
 def choose(spec: str) -> Allocator:

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 Answer = TypeVar("Answer")
-# What jemalloc, tcmalloc and mimalloc are called by beside malloc, as in second_allocator.c.
-OWN_NAME = re.compile(r"mallocx|([rxsd]|sd)allocx|tc_\w+|mi_\w+")
+# By what jemalloc, tcmalloc and mimalloc are asked for blocks beside malloc.
+OWN_NAME = re.compile(
+    r"mallocx|rallocx|(tc|mi)_(?!\w*_(size|stats)$)\w*(alloc|memalign|new|dup|realpath)\w*"
+)
 # (device, inode, change) tells one file from another.
 Identity = tuple[int, int, int]
 
