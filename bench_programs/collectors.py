@@ -27,14 +27,18 @@ sys.path.insert(0, str(SOURCE / "analysis"))
 from allotrope.statistics.intervals import estimate  # noqa: E402
 from allotrope.system.allocators import PEERS  # noqa: E402
 
-(MIMALLOC,) = (str(peer.path()) for peer in PEERS if peer.name == "mimalloc")
-
 
 @dataclass(frozen=True)
 class Contender:
     name: str
     variant: str = ""  # of a program of collected.h
     environment: dict[str, str] = field(default_factory=dict)
+
+
+def mimalloc() -> list[Contender]:
+    """None where it is not installed."""
+    files = [peer.path() for peer in PEERS if peer.name == "mimalloc"]
+    return [Contender("mimalloc", "", {"LD_PRELOAD": str(file)}) for file in files if file]
 
 
 def ours(name: str, spec: str, variant: str = "") -> Contender:
@@ -53,7 +57,7 @@ TREES = {
 }
 TREE_CONTENDERS = [
     Contender("glibc"),
-    Contender("mimalloc", "", {"LD_PRELOAD": MIMALLOC}),
+    *mimalloc(),
     ours("blocks", "blocks"),
     ours("gc honour", "gc:free=honour,leaks=collect"),
     ours("gc ignore", "gc:free=ignore", "_forgets"),

@@ -349,6 +349,9 @@ def store_ranges(program: Path) -> list[tuple[int, int]]:
     return list(zip(words[::2], words[1::2]))
 
 
+NOP = re.compile(r"\bnop[lw]?\b|\bxchg +%ax,%ax")
+
+
 def nops(program: Path) -> set[int]:
     """What fills the room before a place that the compiler aligns: how much depends on what lies
     before it, and a program may run through it."""
@@ -359,7 +362,7 @@ def nops(program: Path) -> set[int]:
         check=True,
     ).stdout
     lines = re.findall(r"^ *([0-9a-f]+):\t(.*)$", text, re.MULTILINE)
-    return {int(address, 16) for address, what in lines if re.search(r"\bnop[lw]?\b", what)}
+    return {int(address, 16) for address, what in lines if NOP.search(what)}
 
 
 def costs(profile: Path) -> Iterator[tuple[str, str, int, int]]:

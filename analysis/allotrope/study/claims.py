@@ -15,7 +15,8 @@ What is missing from a figure of several programs is named: a number of programs
 in its ends (`without`), of any other figure nothing is decided (`lacking`). What the parts say of
 the whole depends on the claim's quantifier (statistics/verdicts.py).
 
-The rules are in each study's rules.py. They ask for evidence: the study's results, or what the
+The rules are in each study's rules.py (those on locality of the study of 1992 in
+locality_rules.py). They ask for evidence: the study's results, or what the
 paper itself prints.
 """
 

@@ -10,9 +10,12 @@
     results.py       the steps' results, as the tables, figures and claims ask for them
     measurements.py  the same in one file, from which alone the page is drawn
     paper.py         what the paper says; printed.py: its own figures as evidence
-    rules.py         what each claim compares; evidence.py: what the rules ask for
+    rules.py         what each claim compares; locality_rules.py: those on locality
+    asking.py        what rules share; evidence.py: what they ask for
     explanations.py  what a run's reader found of its claims
-    tables.py, figures.py, chart.py, claims.py, answer.py, report.py  what a reader gets
+    pairs.py         which forms and allocators are shown, and their names
+    tables.py, locality_tables.py, figures.py, chart.py, claims.py, answer.py, report.py
+                     what a reader gets; layouts.py: rows of tables; cache_sets.py: where misses are
 
 `allotrope zorn` is in commands/zorn.py.
 """
