@@ -21,7 +21,9 @@ from allotrope.features.compare.comparison import Plan
 from allotrope.output.terminal import print_table, print_wrapped, terminal
 from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, markdown_table, width_of
 from allotrope.system.allocators import PEERS, glibc, libc_version
+from allotrope.system.shell import run_shell
 from conftest import Command
+from under import PYTHON, SOURCE
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
 # Prints what the loader has mapped into this very process.
@@ -642,3 +644,52 @@ def test_the_signal_that_killed_a_part_of_ours_is_named(
     done = Command(tmp_path).run(*words.split(), cwd=tmp_path)
     assert done.returncode == 137, done.stderr
     assert f"allotrope: {program.name} was killed by SIGKILL\n" in done.stderr
+
+
+LOSES = """
+import os, signal, sys, time
+from allotrope.system.children import repeat_lost_interruptions
+
+class Dropped:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+repeat_lost_interruptions()
+try:
+    Dropped()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+def test_an_interruption_that_python_drops_comes_again() -> None:
+    """Around a fork it dropped that of a study, which went on to its end."""
+    path = {"PYTHONPATH": str(SOURCE / "analysis")}
+    result = subprocess.run(
+        [PYTHON, "-c", LOSES], env=os.environ | path, capture_output=True, text=True, check=False
+    )
+    assert (result.stdout, result.stderr, result.returncode) == ("ended\n", "", 0)
+
+
+def test_a_shell_that_is_being_started_ends_with_an_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A preparation was left behind when the signal came before subprocess had returned."""
+    started = []
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            super().__init__(*arguments, **settings)
+            started.append(self.pid)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_shell("sleep 1200")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not Path(f"/proc/{started[0]}").exists()

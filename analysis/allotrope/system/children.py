@@ -5,13 +5,19 @@ A child ends when we do, even if we are killed: the kernel sees to it (PR_SET_PD
 parts do the same for what they start themselves.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
+import sys
+import threading
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
 
 PR_SET_PDEATHSIG = 1
+AGAIN_SECONDS = 0.01
+# That ask us to end: Ctrl-C, a TERM, a terminal that is closed.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _prctl = ctypes.CDLL(None).prctl
 
 
@@ -45,3 +51,40 @@ def signal_name(number: int) -> str:
 def was_killed(program: Path, status: int) -> str:
     """That a signal ended it, which subprocess tells by a status below 0; else nothing."""
     return f"{program.name} was killed by {signal_name(-status)}" if status < 0 else ""
+
+
+@contextlib.contextmanager
+def interruptions_held() -> Iterator[list[int]]:
+    """Collects ENDING instead of acting on them; signals belong to the main thread, so
+    elsewhere there is nothing to hold."""
+    pending: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pending
+        return
+    previous = {
+        number: signal.signal(number, lambda number, _: pending.append(number))
+        for number in ENDING
+        if signal.getsignal(number) != signal.SIG_IGN  # else the run would not ignore it either
+    }
+    try:
+        yield pending
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def repeat_lost_interruptions() -> None:
+    """Python drops what a signal's handler raises in a destructor, and in what is called around a
+    fork. The interruption comes again then, a moment later."""
+    tell = sys.unraisablehook
+
+    def hook(lost: "sys.UnraisableHookArgs") -> None:
+        numbers = [number for number in ENDING if callable(signal.getsignal(number))]
+        if lost.exc_type is not KeyboardInterrupt or not numbers:
+            tell(lost)
+            return
+        again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), numbers[0]))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook

@@ -13,12 +13,11 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
-from .children import ends_with_us, signal_name
+from .children import ENDING, ends_with_us, interruptions_held, signal_name
 from .errors import UserError
 from .places import PLACES, built
 from .scratch import scratch_folder
@@ -95,30 +94,6 @@ def _read_report(report: dict[str, Any]) -> Run:
     )
 
 
-# That ask us to end: Ctrl-C, a TERM, a terminal that is closed.
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def _interruptions_held() -> Iterator[list[int]]:
-    """Collects ENDING instead of acting on them; signals belong to the main thread, so
-    elsewhere there is nothing to hold."""
-    pending: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield pending
-        return
-    previous = {
-        number: signal.signal(number, lambda number, _: pending.append(number))
-        for number in ENDING
-        if signal.getsignal(number) != signal.SIG_IGN  # else the run would not ignore it either
-    }
-    try:
-        yield pending
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
 def _run_launcher(
     arguments: Sequence[str], directory: Path | None, descriptors: Sequence[int]
 ) -> int:
@@ -127,7 +102,7 @@ def _run_launcher(
     waits until there is somebody to pass it on to."""
     launcher: subprocess.Popen[bytes] | None = None
     try:
-        with _interruptions_held() as pending:
+        with interruptions_held() as pending:
             launcher = subprocess.Popen(
                 arguments, cwd=directory, env=os.environ, pass_fds=descriptors
             )
@@ -182,7 +157,7 @@ class Running:
             processors=processors,
         )
         options = ["--samples", str(self.samples), "--whole-tree", "--grace", repr(grace)]
-        with _interruptions_held() as pending:
+        with interruptions_held() as pending:
             self.launcher = subprocess.Popen(
                 one.line(self.report, options),
                 cwd=directory,
@@ -302,7 +277,7 @@ def launch_together(commands: Sequence[Launch]) -> list[Run]:
         gates: list[socket.socket] = []
         launchers: list[subprocess.Popen[bytes]] = []
         try:
-            with _interruptions_held() as pending:
+            with interruptions_held() as pending:
                 for one, report in zip(commands, reports):
                     gate, its = socket.socketpair()
                     gates.append(gate)

@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from .children import interruptions_held
 from .native import last_line
 from .process_tree import descendants
 
@@ -37,8 +38,12 @@ def run_shell(
     settings = {"env": os.environ} | settings  # see launch.py
     files: dict[str, Any] = {"stdin": stdin, "stdout": subprocess.DEVNULL}
     with tempfile.TemporaryFile() as errors:
-        with subprocess.Popen(line, stderr=errors, **files, **settings) as shell:
+        with interruptions_held() as pending:
+            started = subprocess.Popen(line, stderr=errors, **files, **settings)
+        with started as shell:
             try:
+                if pending:
+                    raise KeyboardInterrupt
                 status = shell.wait()
             except BaseException:
                 _end(shell)

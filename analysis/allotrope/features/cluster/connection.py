@@ -45,7 +45,7 @@ def dask() -> Any:
     # What goes wrong is told by us, once. Dask's loggers have levels of their own, and not all of
     # them have its name.
     logging.disable(logging.ERROR)
-    sys.unraisablehook = _of_others(os.path.dirname(distributed.__file__))
+    sys.unraisablehook = _of_others(os.path.dirname(distributed.__file__), sys.unraisablehook)
     return distributed
 
 
@@ -73,7 +73,8 @@ def _of_others(folder: str, tell: Hook = sys.__unraisablehook__) -> Hook:
     this module's names are gone, is no one's to know."""
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
-        at = unraisable.exc_traceback
+        is_ours = unraisable.exc_type is KeyboardInterrupt  # children.py
+        at = None if is_ours else unraisable.exc_traceback
         while at is not None:
             if at.tb_frame.f_code.co_filename.startswith(folder):
                 return
