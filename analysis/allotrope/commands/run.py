@@ -79,10 +79,10 @@ def run(
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
     if log is not None and not chosen.ours:
         raise UserError(f"--log: {spec} says nothing there; only allotrope's own allocators do")
-    if chosen.name == "glibc" and (kept := allocators.kept_malloc(command[0])):
+    if chosen.kept:
         click.echo(
-            f"allotrope: {command[0]} keeps the malloc of {kept}, which it calls by its own names: "
-            "glibc would be given blocks to free that it does not have",
+            f"allotrope: {command[0]} keeps the malloc of {chosen.kept}, which it calls by its own "
+            "names: glibc would be given blocks to free that it does not have",
             err=True,
         )
     preloads = chosen.library is not None or latency is not None

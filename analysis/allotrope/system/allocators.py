@@ -21,7 +21,7 @@ import subprocess
 import sysconfig
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from . import elf_files
 from .errors import UserError
@@ -129,6 +129,7 @@ class Allocator:
     variables: dict[str, str] = field(default_factory=dict)  # what its environment has beside
     choice: str = ""  # of ours: what it is told to be
     build: str | None = None  # which program runs under it, where several builds are compared
+    kept: str = ""  # the library whose malloc the program keeps: for_program()
 
     def same_choice(self, other: "Allocator") -> bool:
         """Whether both mean the same allocator, however they were written."""
@@ -319,21 +320,12 @@ def for_program(chosen: Allocator, name: str) -> Allocator:
     names it stays as it is: glibc would be given blocks to free that it does not have."""
     found = shutil.which(name) if chosen.library is None else None
     libraries = libraries_of(Path(found)) if found else {}
-    if not found or not _malloc_of(libraries) or _calls_by_own_names(found, libraries):
+    malloc = next((one for one in libraries if one.startswith(MALLOC_LIBRARIES)), None)
+    if not found or not malloc:
         return chosen
+    if _calls_by_own_names(found, libraries):
+        return replace(chosen, kept=malloc)
     return replace(chosen, library=libraries.get("libc.so.6"))
-
-
-def kept_malloc(name: str) -> str | None:
-    """The library whose malloc for_program() leaves a program to, though glibc is chosen."""
-    found = shutil.which(name)
-    libraries = libraries_of(Path(found)) if found else {}
-    malloc = _malloc_of(libraries)
-    return malloc if found and malloc and _calls_by_own_names(found, libraries) else None
-
-
-def _malloc_of(libraries: Iterable[str]) -> str | None:
-    return next((library for library in libraries if library.startswith(MALLOC_LIBRARIES)), None)
 
 
 def _calls_by_own_names(program: str, libraries: Mapping[str, Path]) -> bool:
