@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * layered.c: the layers over a policy heap, off the common path; see layered.h. In this order:
- * arenas and caches, the states of blocks, allocation, freeing, threads and fork, looking in from
- * outside.
+ * from and to the arenas, the depot, allocation, freeing, threads.
  *
- * The registry (its lock is taken first) holds the arenas, which live for ever, and the caches of
- * all threads. Between caches and arenas is the depot. At most one arena lock is held at a time,
- * except by fork. While that has frozen the heap (vm/freeze.h), blocks are mappings of their own,
- * and frees are deferred.
+ * At most one arena lock is held at a time, except by fork. While that has frozen the heap
+ * (vm/freeze.h), blocks are mappings of their own, and frees are deferred.
  */
 #include "alloc/layers/layered.h"
 
@@ -16,247 +13,51 @@
 
 #include "alloc/fork_block.h"
 #include "alloc/layers/large.h"
+#include "alloc/layers/registry.h"
+#include "alloc/layers/states.h"
 #include "vm/deferred.h"
 #include "vm/fork_chain.h"
 #include "vm/freeze.h"
 #include "vm/message.h"
-#include "vm/metadata.h"
 #include "vm/pages.h"
-#include "vm/syscall.h"
-
-enum { MAX_ARENAS = 64 };
-
-/* More blocks in a list than this do not pay: a bin of small blocks refills cheaply. */
-enum { BIN_MOST = 256, FIRST_BATCH = 2 };
 
 /* The depot may keep as much as a thread, or this part of what is mapped. */
 enum { DEPOT_SHARE = 4 };
 
-static struct thread_cache unstarted_cache; /* all zero: empty, and no room */
-static struct thread_cache exited_cache;
-__thread struct thread_cache *thread_cache = &unstarted_cache;
-
-static struct {
-    const struct layered_policy *policy;
-    const struct heap_policy *heap; /* that serves the options */
-    const void *heap_options;
-    _Atomic size_t large_bytes; /* changed by layered_tune, at any time */
-    size_t cache_bytes;
-    _Atomic bool refused; /* the kernel gave no memory when it was last asked; a hint */
-    struct lock lock;     /* of what follows */
-    unsigned arena_limit;
-    _Atomic unsigned arena_count; /* read without the lock, too */
-    struct arena *arenas[MAX_ARENAS];
-    struct thread_cache *caches, *unused_caches;
-    unsigned orphans; /* of the caches: see layered_fork_child */
-    uint64_t threads;
-} layers = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
-
-static struct depot depot = {.lock = LOCK_INITIALIZER(RANK_DEPOT)};
-
-static const struct heap_policy *heap_policy(void)
-{
-    return layers.heap;
-}
-
-/* Arenas and caches. */
-
-/* Counted here: libc's function lies on a page that short processes use for nothing else. */
-static unsigned processors(void)
-{
-    uint64_t set[16] = {0};
-    long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof set, set);
-    unsigned count = 0;
-    for (size_t i = 0; !syscall_failed(bytes) && i < (size_t)bytes / sizeof *set; i++)
-        count += (unsigned)__builtin_popcountll(set[i]);
-    return count > 0 ? count : 1;
-}
-
-static struct arena *add_arena(void)
-{
-    struct arena *arena = metadata_alloc(sizeof *arena);
-    if (!arena || !arena_init(arena, heap_policy(), layers.heap_options))
-        return NULL;
-    unsigned count = layers.arena_count;
-    layers.arenas[count] = arena;
-    layers.arena_count = count + 1; /* last: others look without the lock */
-    return arena;
-}
-
-/* The arena with the fewest threads. While every arena has a thread, a new one is made, up to the
- * limit. */
-static struct arena *choose_arena(void)
-{
-    struct arena *best = layers.arenas[0];
-    for (unsigned i = 1; i < layers.arena_count; i++)
-        if (layers.arenas[i]->threads < best->threads)
-            best = layers.arenas[i];
-    if (best->threads > 0 && layers.arena_count < layers.arena_limit) {
-        struct arena *added = add_arena();
-        if (added)
-            best = added;
-    }
-    best->threads++;
-    return best;
-}
-
-static unsigned arena_limit_of(size_t asked)
-{
-    size_t arenas = asked > 0 ? asked : 2 * processors();
-    return arenas < MAX_ARENAS ? (unsigned)arenas : MAX_ARENAS;
-}
-
 bool layered_init(const struct layered_policy *policy, const void *heap_options,
                   const struct layered_options *options)
 {
-    layers.policy = policy;
-    layers.heap = heap_policy_for(policy->heap, heap_options);
-    layers.heap_options = heap_options;
-    layers.arena_limit = arena_limit_of(options->arenas);
-    layers.cache_bytes = options->cache_bytes;
-    layers.large_bytes = options->large_bytes;
     window_init(policy->shadow_shift);
-    fork_chain_add(&layers.lock);
-    fork_chain_add(&depot.lock);
     fork_chain_add(&large_lock);
     fork_blocks_init();
-    return add_arena() != NULL;
+    return registry_init(policy, heap_options, options);
 }
 
-/* A bin has two lists. Bins of small blocks are content with less than their share; what they leave
- * is divided among the rest, so that all together never keep more than the thread may. */
-static void set_bin_limits(struct thread_cache *cache)
+/* A library that is called directly has no resolver that runs before the first call. */
+static void ensure_ready(void)
 {
-    const struct layered_policy *policy = layers.policy;
-    size_t left = layers.cache_bytes;
-    for (unsigned bin = 0; bin < policy->bins; bin++) {
-        size_t block_bytes = policy->bin_request(bin);
-        size_t limit = left / (policy->bins - bin) / (2 * block_bytes);
-        if (limit > BIN_MOST)
-            limit = BIN_MOST;
-        left -= limit * 2 * block_bytes;
-        cache->bins[bin] = (struct cache_bin){
-            .allowed = (uint32_t)limit, .capacity = (uint32_t)limit, .batch = FIRST_BATCH};
-    }
-}
-
-static struct thread_cache *new_cache(void)
-{
-    struct thread_cache *cache = layers.unused_caches;
-    if (cache)
-        layers.unused_caches = cache->next;
-    else
-        cache = metadata_alloc(sizeof *cache);
-    if (!cache)
-        return NULL;
-    set_bin_limits(cache);
-    cache->previous = NULL;
-    cache->next = layers.caches;
-    if (layers.caches)
-        layers.caches->previous = cache;
-    layers.caches = cache;
-    return cache;
-}
-
-/* Takes over a cache of a thread that the child of a fork does not have, with the blocks in it.
- * NULL: there is none. */
-static struct thread_cache *adopt_orphan(void)
-{
-    struct thread_cache *cache = layers.orphans > 0 ? layers.caches : NULL;
-    while (cache && !cache->is_orphan)
-        cache = cache->next;
-    if (!cache)
-        return NULL;
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
-        cache_bin_recount(&cache->bins[bin]);
-    cache->is_orphan = false;
-    layers.orphans--;
-    return cache;
-}
-
-/* Gives the calling thread a cache, which has an arena from then on. Not for a thread whose cache
- * is gone already, without memory, or while the heap is frozen: it goes straight to an arena. */
-static __attribute__((noinline)) void start_thread(void)
-{
-    if (thread_cache == &exited_cache)
-        return;
-    if (!lock_enter(&layers.lock)) {
-        frozen_end();
-        return;
-    }
-    struct thread_cache *cache = adopt_orphan();
-    if (!cache)
-        cache = new_cache();
-    if (cache) {
-        cache->arena = choose_arena();
-        layers.threads++;
-    }
-    bool first = layers.threads == 1;
-    lock_release(&layers.lock);
-    if (!cache)
-        return;
-    thread_cache = cache;
-    if (!first && allocator_thread_started)
-        allocator_thread_started();
-}
-
-static bool thread_has_cache(void)
-{
-    return thread_cache->arena != NULL;
+    if (!registry.policy)
+        allocator_first_use();
 }
 
 /* Called before an operation, since allocator_thread_started may allocate. */
 static inline void ensure_cache(void)
 {
     if (!thread_has_cache())
-        start_thread();
-}
-
-/* A library that is called directly has no resolver that runs before the first call. */
-static void ensure_ready(void)
-{
-    if (!layers.policy)
-        allocator_first_use();
+        registry_start_thread();
 }
 
 static void *alloc_any_size(size_t size)
 {
     ensure_ready();
-    return layered_alloc(layers.policy, size);
-}
-
-/* States. */
-
-static uint8_t *shadow_of(const void *block)
-{
-    return window_shadow(window_unit(block), layers.policy->shadow_shift);
-}
-
-/* The bin of a live block, UNBINNED, or NOT_LIVE. */
-static unsigned bin_of_block(const void *block)
-{
-    size_t unit = window_unit(block);
-    if (!window_holds(unit))
-        return NOT_LIVE;
-    unsigned bin = shadow_bin(*shadow_of(block), unit, layers.policy->shadow_shift);
-    return bin <= UNBINNED ? bin : NOT_LIVE;
-}
-
-static bool is_live(const void *block)
-{
-    return bin_of_block(block) != NOT_LIVE;
-}
-
-static void set_live(const void *block, unsigned bin)
-{
-    *shadow_of(block) = shadow_live(bin, window_unit(block), layers.policy->shadow_shift);
+    return layered_alloc(registry.policy, size);
 }
 
 /* The last bin whose requests a block with so many usable bytes serves; UNBINNED: none. A block
  * that exceeds the last bin by that bin's width has none either: too much of it would be wasted. */
 static unsigned bin_that_takes(size_t usable)
 {
-    const struct layered_policy *policy = layers.policy;
+    const struct layered_policy *policy = registry.policy;
     size_t width = policy->largest_binned - policy->bin_request(policy->bins - 2);
     if (usable < policy->bin_request(0) || usable >= policy->largest_binned + width)
         return UNBINNED;
@@ -275,7 +76,7 @@ static unsigned mark_live(struct arena *arena, void *block)
 
 static bool is_large(size_t bytes)
 {
-    return bytes >= atomic_load_explicit(&layers.large_bytes, memory_order_relaxed);
+    return bytes >= atomic_load_explicit(&registry.large_bytes, memory_order_relaxed);
 }
 
 /* From and to the arenas. Blocks that come from a heap are marked live, those that go to it are
@@ -283,12 +84,12 @@ static bool is_large(size_t bytes)
 
 static bool is_refused(void)
 {
-    return atomic_load_explicit(&layers.refused, memory_order_relaxed);
+    return atomic_load_explicit(&registry.refused, memory_order_relaxed);
 }
 
 static void set_refused(bool refused)
 {
-    atomic_store_explicit(&layers.refused, refused, memory_order_relaxed);
+    atomic_store_explicit(&registry.refused, refused, memory_order_relaxed);
 }
 
 static void lock_arena(struct arena *arena, bool may_grow)
@@ -359,30 +160,15 @@ static bool stock(struct thread_cache *cache, struct arena *arena, void *block)
     return has_room;
 }
 
-/* A chain of a bin, from the cache of a thread that the child of a fork does not have. */
-static struct chain take_from_orphans(unsigned bin_index)
-{
-    struct chain chain = {0};
-    lock_acquire(&layers.lock);
-    for (struct thread_cache *cache = layers.caches; cache && !chain.blocks; cache = cache->next)
-        if (cache->is_orphan) {
-            struct cache_bin *bin = &cache->bins[bin_index];
-            cache_bin_recount(bin);
-            chain = bin->reserve ? cache_bin_take_reserve(bin) : cache_bin_empty(bin);
-        }
-    lock_release(&layers.lock);
-    return chain;
-}
-
 /* Fills an empty bin with a list that this thread or another has set aside. False: there is
  * none. */
 static bool take_list(struct cache_bin *bin, unsigned bin_index)
 {
     struct chain chain = cache_bin_take_reserve(bin);
     if (!chain.blocks && bin->capacity > 0)
-        chain = depot_get(&depot, bin_index);
-    if (!chain.blocks && bin->capacity > 0 && layers.orphans > 0)
-        chain = take_from_orphans(bin_index);
+        chain = depot_get(&registry.depot, bin_index);
+    if (!chain.blocks && bin->capacity > 0 && registry.orphans > 0)
+        chain = registry_take_from_orphans(bin_index);
     if (chain.blocks)
         cache_bin_fill(bin, chain);
     return chain.blocks != NULL;
@@ -391,9 +177,9 @@ static bool take_list(struct cache_bin *bin, unsigned bin_index)
 static void *alloc_from_free(struct arena *first, size_t alignment, size_t size)
 {
     void *block = alloc_from(first, alignment, size, false);
-    for (unsigned i = 0; !block && i < layers.arena_count; i++)
-        if (layers.arenas[i] != first)
-            block = alloc_from(layers.arenas[i], alignment, size, false);
+    for (unsigned i = 0; !block && i < registry.arena_count; i++)
+        if (registry.arenas[i] != first)
+            block = alloc_from(registry.arenas[i], alignment, size, false);
     return block;
 }
 
@@ -427,7 +213,7 @@ static void *alloc_large(size_t alignment, size_t size, bool zeroed)
     void *block = large_alloc(alignment, size, zeroed);
     if (block || size > mapped_bytes() || alignment > mapped_bytes())
         return block;
-    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
+    struct arena *arena = thread_has_cache() ? thread_cache->arena : registry.arenas[0];
     block = alloc_from_any(arena, alignment, size);
     return block && zeroed ? memset(block, 0, size) : block;
 }
@@ -437,7 +223,7 @@ static void *take_batch(struct thread_cache *cache, unsigned bin_index)
 {
     struct cache_bin *bin = &cache->bins[bin_index];
     struct arena *arena = cache->arena;
-    size_t request = layers.policy->bin_request(bin_index);
+    size_t request = registry.policy->bin_request(bin_index);
     lock_arena(arena, !is_refused());
     void *result = heap_policy()->alloc(arena->heap, request);
     if (result)
@@ -459,14 +245,14 @@ static void *take_batch(struct thread_cache *cache, unsigned bin_index)
 static size_t depot_most(void)
 {
     size_t share = mapped_bytes() / DEPOT_SHARE;
-    return share > layers.cache_bytes ? share : layers.cache_bytes;
+    return share > registry.cache_bytes ? share : registry.cache_bytes;
 }
 
 static void to_depot(const struct cache_bin *bin, unsigned bin_index, struct chain chain)
 {
     chain.longest = bin->capacity;
-    chain.block_bytes = layers.policy->bin_request(bin_index);
-    while ((chain = depot_put(&depot, bin_index, chain, depot_most())).blocks) {
+    chain.block_bytes = registry.policy->bin_request(bin_index);
+    while ((chain = depot_put(&registry.depot, bin_index, chain, depot_most())).blocks) {
         free_chain(chain);
         chain.blocks = NULL;
     }
@@ -474,8 +260,8 @@ static void to_depot(const struct cache_bin *bin, unsigned bin_index, struct cha
 
 static void empty_depot(void)
 {
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
-        for (struct chain chain; (chain = depot_get(&depot, bin)).blocks;)
+    for (unsigned bin = 0; bin < registry.policy->bins; bin++)
+        for (struct chain chain; (chain = depot_get(&registry.depot, bin)).blocks;)
             free_chain(chain);
 }
 
@@ -489,7 +275,7 @@ static void set_list_aside(struct cache_bin *bin, unsigned bin_index)
 
 static void empty_cache(struct thread_cache *cache)
 {
-    for (unsigned i = 0; i < layers.policy->bins; i++) {
+    for (unsigned i = 0; i < registry.policy->bins; i++) {
         struct chain chains[] = {cache_bin_empty(&cache->bins[i]),
                                  cache_bin_take_reserve(&cache->bins[i])};
         for (size_t j = 0; j < 2; j++)
@@ -514,12 +300,12 @@ static void *alloc_uncached(size_t size)
     if (is_large(size))
         return alloc_large(BLOCK_ALIGNMENT, size, false);
     if (!thread_has_cache())
-        return alloc_from_any(layers.arenas[0], BLOCK_ALIGNMENT, size);
-    if (size > layers.policy->largest_binned)
+        return alloc_from_any(registry.arenas[0], BLOCK_ALIGNMENT, size);
+    if (size > registry.policy->largest_binned)
         return alloc_from_any(thread_cache->arena, BLOCK_ALIGNMENT, size);
-    unsigned bin = layers.policy->bin_of(size);
+    unsigned bin = registry.policy->bin_of(size);
     if (take_list(&thread_cache->bins[bin], bin))
-        return layered_take_cached(layers.policy, bin);
+        return layered_take_cached(registry.policy, bin);
     return take_batch(thread_cache, bin);
 }
 
@@ -549,7 +335,7 @@ void *layered_alloc_zeroed(size_t size)
         operation_end();
         return block;
     }
-    void *block = layered_alloc(layers.policy, size);
+    void *block = layered_alloc(registry.policy, size);
     return block ? memset(block, 0, size) : NULL;
 }
 
@@ -561,7 +347,7 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
     ensure_cache();
     if (!operation_begin())
         return alloc_frozen(alignment, size);
-    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
+    struct arena *arena = thread_has_cache() ? thread_cache->arena : registry.arenas[0];
     void *block = is_large(size) || is_large(alignment) ? alloc_large(alignment, size, false)
                                                         : alloc_from_any(arena, alignment, size);
     operation_end();
@@ -687,11 +473,11 @@ static size_t usable_size_of(struct arena *arena, const void *block)
 /* A block that is large enough stays where there is no memory for another. */
 static void *move_to_new_block(void *block, size_t old_usable, size_t size)
 {
-    void *moved = layered_alloc(layers.policy, size);
+    void *moved = layered_alloc(registry.policy, size);
     if (!moved)
         return size <= old_usable ? block : NULL;
     memcpy(moved, block, old_usable < size ? old_usable : size);
-    layered_free(layers.policy, block);
+    layered_free(registry.policy, block);
     return moved;
 }
 
@@ -768,24 +554,13 @@ bool layered_owns(const void *address)
     return granule_map_get(address) != NULL;
 }
 
-/* Threads and fork. */
+/* Threads, tuning and trimming. */
 
 /* In an operation, or when the heap thaws. */
 static void give_up_cache(struct thread_cache *cache)
 {
     empty_cache(cache);
-    lock_acquire(&layers.lock);
-    cache->arena->threads--;
-    if (cache->previous)
-        cache->previous->next = cache->next;
-    else
-        layers.caches = cache->next;
-    if (cache->next)
-        cache->next->previous = cache->previous;
-    cache->arena = NULL;
-    cache->next = layers.unused_caches;
-    layers.unused_caches = cache;
-    lock_release(&layers.lock);
+    registry_retire_cache(cache);
 }
 
 /* In the child the cache is an orphan by now, as all others. */
@@ -798,9 +573,8 @@ static void give_up_deferred(const uintptr_t *words)
 
 void layered_thread_exit(void)
 {
-    struct thread_cache *cache = thread_cache;
-    thread_cache = &exited_cache;
-    if (cache == &exited_cache || cache == &unstarted_cache)
+    struct thread_cache *cache = registry_leave();
+    if (!cache)
         return;
     if (operation_begin()) {
         give_up_cache(cache);
@@ -811,24 +585,6 @@ void layered_thread_exit(void)
     }
 }
 
-/* The caches of the threads that the child does not have are orphans: a thread of the child adopts
- * one with all that it holds, or takes a list out of it. Between any two instructions of the common
- * path a bin's list is whole; its counters may be off (cache_bin_recount). All else is inside an
- * operation, and none was under way. The child loses the block that a thread had just taken out of
- * its list, or not yet put in. */
-void layered_fork_child(void)
-{
-    for (unsigned i = layers.arena_count; i-- > 0;)
-        layers.arenas[i]->threads = thread_cache->arena == layers.arenas[i];
-    layers.orphans = 0;
-    for (struct thread_cache *cache = layers.caches; cache; cache = cache->next) {
-        cache->is_orphan = cache != thread_cache;
-        layers.orphans += cache->is_orphan;
-    }
-}
-
-/* Looking in from outside, and tuning. */
-
 static size_t within(size_t value, size_t least, size_t most)
 {
     return value < least ? least : value > most ? most : value;
@@ -838,24 +594,22 @@ void layered_tune(enum tuning parameter, size_t value)
 {
     switch (parameter) {
     case TUNE_LARGE_BYTES:
-        atomic_store_explicit(&layers.large_bytes, within(value, LARGE_LEAST, LARGE_MOST),
+        atomic_store_explicit(&registry.large_bytes, within(value, LARGE_LEAST, LARGE_MOST),
                               memory_order_relaxed);
         break;
     case TUNE_FREE_BYTES:
         large_keep(value);
         break;
     case TUNE_ARENAS:
-        lock_acquire(&layers.lock);
-        layers.arena_limit = arena_limit_of(value);
-        lock_release(&layers.lock);
+        registry_limit_arenas(value);
         break;
     }
 }
 
 static void empty_orphans(void)
 {
-    for (unsigned bin = 0; layers.orphans > 0 && bin < layers.policy->bins; bin++)
-        for (struct chain chain; (chain = take_from_orphans(bin)).blocks;)
+    for (unsigned bin = 0; registry.orphans > 0 && bin < registry.policy->bins; bin++)
+        for (struct chain chain; (chain = registry_take_from_orphans(bin)).blocks;)
             free_chain(chain);
 }
 
@@ -871,109 +625,11 @@ size_t layered_trim(void)
     empty_orphans();
     empty_depot();
     freed += large_trim(0);
-    for (unsigned i = 0; heap_policy()->trim && i < layers.arena_count; i++) {
-        lock_acquire(&layers.arenas[i]->lock);
-        freed += heap_policy()->trim(layers.arenas[i]->heap);
-        lock_release(&layers.arenas[i]->lock);
+    for (unsigned i = 0; heap_policy()->trim && i < registry.arena_count; i++) {
+        lock_acquire(&registry.arenas[i]->lock);
+        freed += heap_policy()->trim(registry.arenas[i]->heap);
+        lock_release(&registry.arenas[i]->lock);
     }
     operation_end();
     return freed;
-}
-
-static void count_cached(uint64_t *blocks, uint64_t *bytes)
-{
-    lock_acquire(&layers.lock);
-    for (struct thread_cache *cache = layers.caches; cache; cache = cache->next)
-        for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
-            if (cache->is_orphan)
-                cache_bin_recount(&cache->bins[bin]);
-            uint32_t count = cache_bin_count_of_other(&cache->bins[bin]);
-            count += cache->bins[bin].reserve ? cache->bins[bin].capacity : 0;
-            *blocks += count;
-            *bytes += count * layers.policy->bin_request(bin);
-        }
-    lock_acquire(&depot.lock);
-    *blocks += depot.blocks;
-    *bytes += depot.bytes;
-    lock_release(&depot.lock);
-    lock_release(&layers.lock);
-}
-
-size_t layered_cached_bytes(void)
-{
-    uint64_t blocks = 0, bytes = 0;
-    count_cached(&blocks, &bytes);
-    return bytes;
-}
-
-void layered_statistics(struct allocator_statistics *statistics)
-{
-    *statistics = (struct allocator_statistics){0};
-    for (unsigned i = 0; i < layers.arena_count; i++) {
-        lock_acquire(&layers.arenas[i]->lock);
-        heap_policy()->statistics(layers.arenas[i]->heap, &statistics->heap);
-        lock_release(&layers.arenas[i]->lock);
-    }
-    count_cached(&statistics->heap.cached_blocks, &statistics->heap.cached_bytes);
-    statistics->arenas = layers.arena_count;
-    statistics->threads = layers.threads;
-    large_statistics(&statistics->large_blocks, &statistics->large_bytes);
-    fork_blocks_count(&statistics->large_blocks, &statistics->large_bytes);
-}
-
-struct visit {
-    heap_visitor *visit;
-    void *argument;
-};
-
-/* Where the program's block begins in a block that the policy heap holds for live: further in, if
- * it is over-aligned. NULL: the block is in a thread's cache or in the depot. */
-static char *live_payload(const struct block_info *info)
-{
-    char *payload = info->payload;
-    for (size_t offset = 0; offset < info->usable_bytes; offset += BLOCK_ALIGNMENT)
-        if (is_live(payload + offset))
-            return payload + offset;
-    return NULL;
-}
-
-static void visit_with_state(void *argument, const struct block_info *info)
-{
-    const struct visit *visit = argument;
-    struct block_info corrected = *info;
-    if (info->state == BLOCK_LIVE) {
-        char *payload = live_payload(info);
-        if (payload) {
-            corrected.payload = payload;
-            corrected.usable_bytes -= (size_t)(payload - (char *)info->payload);
-        } else {
-            corrected.state = BLOCK_CACHED;
-        }
-    }
-    visit->visit(visit->argument, &corrected);
-}
-
-void layered_walk(heap_visitor *visit, void *argument)
-{
-    struct visit inner = {visit, argument};
-    for (unsigned i = 0; i < layers.arena_count; i++) {
-        lock_acquire(&layers.arenas[i]->lock);
-        heap_policy()->walk(layers.arenas[i]->heap, visit_with_state, &inner);
-        lock_release(&layers.arenas[i]->lock);
-    }
-    large_walk(visit, argument);
-    fork_blocks_lock();
-    fork_blocks_each(visit, argument);
-    fork_blocks_unlock();
-}
-
-bool layered_is_valid(void)
-{
-    bool valid = true;
-    for (unsigned i = 0; i < layers.arena_count; i++) {
-        lock_acquire(&layers.arenas[i]->lock);
-        valid = heap_policy()->is_valid(layers.arenas[i]->heap) && valid;
-        lock_release(&layers.arenas[i]->lock);
-    }
-    return valid;
 }

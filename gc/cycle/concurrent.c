@@ -140,8 +140,8 @@ static void stop_walk(struct walk *walk, size_t offset)
     cycle.next_offset = offset;
 }
 
-static void walk_range(void *argument, const char *start, const char *end,
-                       const struct slab *mapping)
+static void protect_dirty_range(void *argument, const char *start, const char *end,
+                                const struct slab *mapping)
 {
     (void)mapping;
     struct walk *walk = argument;
@@ -166,7 +166,7 @@ static void walk_range(void *argument, const char *start, const char *end,
 static bool walk_some(size_t work, bool follows)
 {
     struct walk walk = {.work = work, .follows = follows};
-    blocks_each_range(walk_range, &walk);
+    blocks_each_range(protect_dirty_range, &walk);
     return walk.stopped;
 }
 

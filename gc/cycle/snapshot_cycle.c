@@ -97,7 +97,8 @@ static void walk_spans(struct span_walk *walk, uintptr_t start, uintptr_t end, b
     }
 }
 
-static void walk_range(void *walk, const char *start, const char *end, const struct slab *mapping)
+static void walk_heap_range(void *walk, const char *start, const char *end,
+                            const struct slab *mapping)
 {
     (void)mapping;
     walk_spans(walk, (uintptr_t)start, (uintptr_t)end, true);
@@ -119,7 +120,7 @@ static size_t walk_all(struct span_walk *walk)
 {
     size_t count;
     const struct mapping *mappings = process_last_mappings(&count);
-    blocks_each_range(walk_range, walk);
+    blocks_each_range(walk_heap_range, walk);
     for (size_t i = 0; i < count; i++)
         if (is_of_program(&mappings[i]))
             walk_spans(walk, mappings[i].start, mappings[i].end, false);
@@ -237,7 +238,7 @@ struct snapshot_cycle_result snapshot_cycle_taken(const struct snapshot *snapsho
 }
 
 /* Only a free makes a live block one that is not. What was not live has the child's mark. */
-static void complete_marks(void *unused, struct slab *slab)
+static void mark_freed_since_fork(void *unused, struct slab *slab)
 {
     (void)unused;
     if (!atomic_load_explicit(&slab->has_freed, memory_order_relaxed))
@@ -251,5 +252,5 @@ void snapshot_cycle_complete(void)
 {
     blocks_each_of_fork(mark_newer, NULL);
     if (blocks_have_freed())
-        blocks_each_slab(complete_marks, NULL);
+        blocks_each_slab(mark_freed_since_fork, NULL);
 }

@@ -326,7 +326,7 @@ static void push_ends(const struct slab *slab, size_t word, uint64_t freed)
 }
 
 /* A block that is not live has a mark that is set, as in mark_begin. */
-static void complete_marks(void *unused, struct slab *slab)
+static void mark_what_was_freed(void *unused, struct slab *slab)
 {
     (void)unused;
     for (size_t i = 0; i < slab_words(slab); i++) {
@@ -343,7 +343,7 @@ static void complete_marks(void *unused, struct slab *slab)
  * that was freed since then may be without: [free is marked]. */
 void mark_end_cycle(void)
 {
-    mark_visit_slabs(blocks_have_freed() ? complete_marks : NULL);
+    mark_visit_slabs(blocks_have_freed() ? mark_what_was_freed : NULL);
     widen_to_slabs();
     mark_begin_roots();
     mark.defers_roots = true;

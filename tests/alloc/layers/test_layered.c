@@ -30,81 +30,6 @@ static void init(uint64_t arenas, uint64_t cache, uint64_t large)
     require(heap->init(&options));
 }
 
-static void *run_briefly(void *unused)
-{
-    heap->free(heap->alloc(100));
-    heap->thread_exit();
-    return unused;
-}
-
-/* A thread that is held back after its first allocation, so that several exist at once. */
-static pthread_barrier_t all_started;
-
-static void *run_with_others(void *unused)
-{
-    heap->free(heap->alloc(100));
-    pthread_barrier_wait(&all_started);
-    heap->thread_exit();
-    return unused;
-}
-
-static void start_together(unsigned count)
-{
-    pthread_t threads[16];
-    pthread_barrier_init(&all_started, NULL, count);
-    for (unsigned i = 0; i < count; i++)
-        require(pthread_create(&threads[i], NULL, run_with_others, NULL) == 0);
-    for (unsigned i = 0; i < count; i++)
-        pthread_join(threads[i], NULL);
-}
-
-static void use_one_arena(void *argument)
-{
-    struct allocator_statistics statistics;
-    (void)argument;
-    init(1, CACHE_BYTES, LARGE_BYTES);
-    start_together(4);
-    heap->statistics(&statistics);
-    require(statistics.arenas == 1);
-    require(statistics.threads == 4);
-}
-
-static void use_up_to_three_arenas(void *argument)
-{
-    struct allocator_statistics statistics;
-    (void)argument;
-    init(3, CACHE_BYTES, LARGE_BYTES);
-    start_together(2);
-    heap->statistics(&statistics);
-    require(statistics.arenas == 2); /* no more than there are threads */
-    start_together(8);
-    heap->statistics(&statistics);
-    require(statistics.arenas == 3);
-}
-
-static void use_one_arena_when_tuned(void *argument)
-{
-    struct allocator_statistics statistics;
-    (void)argument;
-    init(3, CACHE_BYTES, LARGE_BYTES);
-    heap->tune(TUNE_ARENAS, 1);
-    start_together(4);
-    heap->statistics(&statistics);
-    require(statistics.arenas == 1);
-    heap->tune(TUNE_ARENAS, 2);
-    start_together(4);
-    heap->statistics(&statistics);
-    require(statistics.arenas == 2);
-}
-
-static void test_arenas_are_made_for_threads_up_to_the_option(void **state)
-{
-    (void)state;
-    assert_child_succeeds(use_one_arena, NULL);
-    assert_child_succeeds(use_up_to_three_arenas, NULL);
-    assert_child_succeeds(use_one_arena_when_tuned, NULL);
-}
-
 static void cache_nothing(void *argument)
 {
     struct allocator_statistics statistics;
@@ -145,64 +70,6 @@ static void test_thread_and_depot_keep_no_more_than_the_option_says(void **state
     assert_child_succeeds(cache_nothing, NULL);
     for (size_t i = 0; i < sizeof most / sizeof *most; i++)
         assert_child_succeeds(cache_at_most, (void *)&most[i]);
-}
-
-static volatile bool is_starting;
-
-static void end_of_start(void)
-{
-    is_starting = false;
-}
-
-static void count_block(void *count, const struct block_info *info)
-{
-    *(size_t *)count += info->state == BLOCK_LIVE;
-}
-
-/* As another thread that walks, or looks for free blocks in all arenas, finds them here. */
-static void walk_at_step(int number)
-{
-    size_t blocks = 0;
-    (void)number;
-    if (!is_starting)
-        return;
-    heap->walk(count_block, &blocks);
-    require(blocks == 1);
-}
-
-static void *start_in_steps(void *unused)
-{
-    step(true);
-    void *block = heap->alloc(100);
-    step(false);
-    require(block != NULL);
-    return unused;
-}
-
-static void add_arenas_in_steps(void *unused)
-{
-    const struct sigaction action = {.sa_handler = walk_at_step};
-    struct allocator_statistics statistics;
-    pthread_t thread;
-    (void)unused;
-    init(2, CACHE_BYTES, LARGE_BYTES);
-    require(heap->alloc(100) && sigaction(SIGTRAP, &action, NULL) == 0);
-    allocator_thread_started = end_of_start;
-    is_starting = true;
-    require(pthread_create(&thread, NULL, start_in_steps, NULL) == 0);
-    pthread_join(thread, NULL);
-    require(!is_starting);
-    heap->statistics(&statistics);
-    require(statistics.arenas == 2);
-}
-
-static void test_an_arena_is_there_before_it_is_counted(void **state)
-{
-    (void)state;
-#ifndef NDEBUG
-    skip(); /* the ranks of locks are a thread's, and the handler stands for another */
-#endif
-    assert_child_succeeds(add_arenas_in_steps, NULL);
 }
 
 static void map_from_65536(void *argument)
@@ -358,47 +225,6 @@ static void test_a_walk_tells_live_from_cached(void **state)
     heap->free(aligned[1]);
 }
 
-static void *fill_a_cache(void *unused)
-{
-    void *blocks[300];
-    for (int i = 0; i < 300; i++)
-        blocks[i] = heap->alloc(200);
-    for (int i = 0; i < 300; i++)
-        heap->free(blocks[i]);
-    return unused;
-}
-
-static void *fill_a_cache_and_end(void *cached)
-{
-    fill_a_cache(NULL);
-    *(size_t *)cached = heap->cached_bytes();
-    heap->thread_exit();
-    return NULL;
-}
-
-static void test_the_cache_of_a_thread_that_ends_serves_the_next(void **state)
-{
-    (void)state;
-    size_t cached_before = heap->cached_bytes(), cached_by_thread, cached_by_first = 0;
-    for (int i = 0; i < 20; i++) {
-        pthread_t thread;
-        pthread_create(&thread, NULL, fill_a_cache_and_end, &cached_by_thread);
-        pthread_join(thread, NULL);
-        if (i == 0)
-            cached_by_first = heap->cached_bytes();
-        assert_true(cached_by_thread >= cached_before + 100 * 248);
-        assert_int_equal(heap->cached_bytes(), cached_by_first);
-    }
-    heap->trim();
-    assert_int_equal(heap->cached_bytes(), 0);
-    /* The record of a cache serves the next thread. */
-    size_t metadata = metadata_bytes();
-    pthread_t thread;
-    pthread_create(&thread, NULL, run_briefly, NULL);
-    pthread_join(thread, NULL);
-    assert_int_equal(metadata_bytes(), metadata);
-}
-
 static void *live_on(void *argument)
 {
     struct model *model = argument;
@@ -547,10 +373,8 @@ static void test_blocks_move_between_the_layers_with_their_contents(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arenas_are_made_for_threads_up_to_the_option),
         cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
         cmocka_unit_test(test_the_heap_is_not_asked_again_for_what_suits_a_full_bin),
-        cmocka_unit_test(test_an_arena_is_there_before_it_is_counted),
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
         cmocka_unit_test(test_a_block_stays_where_there_is_no_memory_for_a_smaller_one),
         cmocka_unit_test(test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked),
@@ -559,7 +383,6 @@ int main(void)
         ALLOCATOR_TEST(test_agrees_with_a_model, whole),
         ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),
         cmocka_unit_test(test_a_walk_tells_live_from_cached),
-        cmocka_unit_test(test_the_cache_of_a_thread_that_ends_serves_the_next),
         cmocka_unit_test(test_a_thread_is_served_after_its_end),
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
         ALLOCATOR_TEST(test_a_thread_allocates_while_another_forks, whole),
