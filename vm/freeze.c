@@ -20,6 +20,9 @@
 
 enum { MARKS_IN_LINE = 8, LINE_BITS = 3, MARKS = MARKS_IN_LINE << LINE_BITS, SPINS = 100 };
 
+/* A search that a handler interrupts may miss a mark that the handler has moved. */
+enum { SEARCHES = 1000 };
+
 /* Added to the mark of a thread that goes the frozen way. */
 #define MARK_FROZEN ((uintptr_t)1)
 
@@ -67,7 +70,7 @@ static size_t first_place(uintptr_t thread)
            MARKS_IN_LINE;
 }
 
-static _Atomic uintptr_t *set_mark(uintptr_t mark)
+static void set_mark(uintptr_t mark)
 {
     size_t first = first_place(current_thread());
     for (unsigned turn = 0;; turn++) {
@@ -76,28 +79,35 @@ static _Atomic uintptr_t *set_mark(uintptr_t mark)
             uintptr_t none = 0;
             if (atomic_load_explicit(place, memory_order_relaxed) == 0 &&
                 atomic_compare_exchange_strong(place, &none, mark))
-                return place;
+                return;
         }
         wait_for_mark(&marks[first], turn); /* more operations at once than there are marks */
     }
 }
 
-static _Atomic uintptr_t *find_mark(uintptr_t mark, const _Atomic uintptr_t *but)
+static unsigned count_marks(uintptr_t mark)
 {
-    size_t first = first_place(current_thread());
-    for (size_t i = 0; i < MARKS; i++) {
-        _Atomic uintptr_t *place = &marks[(first + i) % MARKS];
-        if (place != but && atomic_load_explicit(place, memory_order_relaxed) == mark)
-            return place;
-    }
-    return NULL;
+    unsigned count = 0;
+    for (size_t i = 0; i < MARKS; i++)
+        count += atomic_load_explicit(&marks[i], memory_order_relaxed) == mark;
+    return count;
 }
 
-static void remove_mark(uintptr_t mark)
+/* The search and the change are two steps. A signal handler in between may remove this mark and
+ * leave an equal one elsewhere; another thread may have the place by then. So a place is changed
+ * only if it still has the mark. */
+static void change_mark(uintptr_t from, uintptr_t to)
 {
-    _Atomic uintptr_t *place = find_mark(mark, NULL);
-    check(place != NULL);
-    atomic_store_explicit(place, 0, memory_order_release);
+    size_t first = first_place(current_thread());
+    for (unsigned searches = 0; searches < SEARCHES; searches++)
+        for (size_t i = 0; i < MARKS; i++) {
+            _Atomic uintptr_t *place = &marks[(first + i) % MARKS];
+            uintptr_t mark = from;
+            if (atomic_load_explicit(place, memory_order_relaxed) == from &&
+                atomic_compare_exchange_strong(place, &mark, to))
+                return;
+        }
+    check(false);
 }
 
 static bool is_of_other_thread(uintptr_t mark)
@@ -111,35 +121,35 @@ enum way { WAY_ORDINARY, WAY_FROZEN, WAY_BLOCKED };
 
 /* The way of a thread that has set its mark. A handler that interrupts an operation of its own
  * thread goes the same way as the operation, because fork waits until that has ended. */
-static enum way way_in(uint32_t state, const _Atomic uintptr_t *mark)
+static enum way way_in(uint32_t state)
 {
     uintptr_t self = current_thread();
     if (state == FROZEN)
         return WAY_FROZEN;
-    if (state == IN_USE || forking_thread == self || find_mark(self, mark))
+    if (state == IN_USE || forking_thread == self || count_marks(self) > 1)
         return WAY_ORDINARY;
-    return find_mark(self | MARK_FROZEN, mark) ? WAY_FROZEN : WAY_BLOCKED;
+    return count_marks(self | MARK_FROZEN) > 0 ? WAY_FROZEN : WAY_BLOCKED;
 }
 
 /* Goes on with operation_begin where the heap was not in use when the mark was set. */
-static __attribute__((noinline)) bool begin_slowly(_Atomic uintptr_t *mark)
+static __attribute__((noinline)) bool begin_slowly(void)
 {
     uintptr_t self = current_thread();
     for (;;) {
         uint32_t state = atomic_load(&heap_state);
-        switch (way_in(state, mark)) {
+        switch (way_in(state)) {
         case WAY_ORDINARY:
             return true;
         case WAY_FROZEN:
-            atomic_store(mark, self | MARK_FROZEN);
+            change_mark(self, self | MARK_FROZEN);
             if (atomic_load(&heap_state) == state) /* [mark then look] */
                 return false;
-            atomic_store(mark, self);
+            change_mark(self | MARK_FROZEN, self);
             break;
         case WAY_BLOCKED:
-            atomic_store(mark, 0);
+            change_mark(self, 0);
             wait_for_state_other_than(state);
-            mark = set_mark(self);
+            set_mark(self);
             break;
         }
     }
@@ -147,13 +157,13 @@ static __attribute__((noinline)) bool begin_slowly(_Atomic uintptr_t *mark)
 
 bool operation_begin(void)
 {
-    _Atomic uintptr_t *mark = set_mark(current_thread());
-    return __builtin_expect(atomic_load(&heap_state) == IN_USE, 1) || begin_slowly(mark);
+    set_mark(current_thread());
+    return __builtin_expect(atomic_load(&heap_state) == IN_USE, 1) || begin_slowly();
 }
 
 void operation_end(void)
 {
-    remove_mark(current_thread());
+    change_mark(current_thread(), 0);
 }
 
 bool frozen_begin(void)
@@ -183,7 +193,7 @@ void freezing_pause(void)
 
 void frozen_end(void)
 {
-    remove_mark(current_thread() | MARK_FROZEN);
+    change_mark(current_thread() | MARK_FROZEN, 0);
 }
 
 bool heap_is_frozen_by_this_thread(void)
@@ -196,7 +206,7 @@ bool heap_is_frozen_by_this_thread(void)
 
 bool operation_is_interrupted(void)
 {
-    return find_mark(current_thread(), NULL) || find_mark(current_thread() | MARK_FROZEN, NULL);
+    return count_marks(current_thread()) + count_marks(current_thread() | MARK_FROZEN) > 0;
 }
 
 static void wait_for_marks(bool frozen)

@@ -7,10 +7,12 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "tests/unit/single_step.h"
 #include "vm/deferred.h"
 #include "vm/fork_chain.h"
 #include "vm/freeze.h"
@@ -112,6 +114,54 @@ static void test_handlers_of_the_thread_that_forks_go_the_frozen_way_too(void **
     go_the_frozen_way(NULL);
     fork_chain_parent();
     assert_true(all_calls_were_made_in_order());
+}
+
+static int until_operation; /* of the handler: instructions */
+
+static void do_an_operation(void)
+{
+    if (operation_begin())
+        operation_end();
+    else
+        frozen_end();
+}
+
+static void do_one_operation(int number)
+{
+    (void)number;
+    if (--until_operation == 0)
+        do_an_operation();
+}
+
+static void *step_through_operations(void *unused)
+{
+    enum { MOST_INSTRUCTIONS = 2000 };
+    for (int i = 1; i < MOST_INSTRUCTIONS; i++) {
+        until_operation = i;
+        step(true);
+        do_an_operation();
+        step(false);
+        require(!operation_is_interrupted()); /* no mark is left */
+        if (until_operation > 0)
+            return unused;
+    }
+    require(false);
+    return NULL;
+}
+
+/* The handler comes once, after any instruction. */
+static void test_an_operation_of_a_handler_takes_no_mark_from_the_one_it_interrupts(void **state)
+{
+    (void)state;
+    struct sigaction old;
+    const struct sigaction action = {.sa_handler = do_one_operation};
+    assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
+    step_through_operations(NULL);
+    fork_chain_prepare();
+    in_thread(step_through_operations);
+    fork_chain_parent();
+    in_thread(go_the_ordinary_way);
+    assert_int_equal(sigaction(SIGTRAP, &old, NULL), 0);
 }
 
 static _Atomic bool began, may_end, ended;
@@ -378,6 +428,8 @@ int main(void)
                                start),
         cmocka_unit_test_setup(test_the_child_makes_the_calls_too, start),
         cmocka_unit_test_setup(test_handlers_of_the_thread_that_forks_go_the_frozen_way_too, start),
+        cmocka_unit_test_setup(
+            test_an_operation_of_a_handler_takes_no_mark_from_the_one_it_interrupts, start),
         cmocka_unit_test_setup(test_fork_waits_for_operations_that_have_begun, start),
         cmocka_unit_test_setup(test_who_sleeps_on_a_lock_is_woken_by_the_freeze, start),
         cmocka_unit_test_setup(test_one_who_wakes_and_goes_the_frozen_way_wakes_the_next, start),
