@@ -14,3 +14,4 @@ static const struct thread_heap unstarted_heap;
 const struct thread_heap exited_heap;
 
 __thread struct thread_heap *thread_heap = (struct thread_heap *)&unstarted_heap;
+__thread bool is_pushing;

@@ -291,9 +291,10 @@
  *     closed, so nobody need look into it. A slab that is pushed there too late goes to the queue
  *     of abandoned slabs. A thread that is stopped before it pushes delays the hint, no more: the
  *     remote bits are set, and whoever needs blocks of the slab takes them. The child of a fork, in
- *     which such a thread does not go on, clears `queued` of all records, unused ones too. A thread
- *     that has set a bit there and not asked `queued` leaves no hint: the block waits until its
- *     slab is rebinned for another reason.
+ *     which such a thread does not go on, clears `queued` of all records, unused ones too. (The
+ *     thread that forked does go on, if it did so in a handler that interrupted its own push. Then
+ *     the child clears nothing: is_pushing.) A thread that has set a bit there and not asked
+ *     `queued` leaves no hint: the block waits until its slab is rebinned for another reason.
  *
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs. If the
@@ -395,6 +396,10 @@ struct thread_heap {
 extern __thread struct thread_heap *thread_heap
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern const struct thread_heap exited_heap __attribute__((visibility("hidden")));
+
+/* The calling thread is about to push a slab to a remote free queue or to the young slabs. Set from
+ * before it claims the slab (`queued`, `young`) until after the push. */
+extern __thread bool is_pushing __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* size: at most TABLE_LARGEST. */
 static inline struct bin *bin_of_size(struct thread_heap *heap, size_t size)

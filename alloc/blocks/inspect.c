@@ -61,8 +61,10 @@ static uint64_t count_live_blocks(const struct slab *slab)
     for (size_t i = 0; i < words; i++)
         freed_remotely +=
             count_bits(atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed));
-    /* Those held back have no live bit. */
-    freed_remotely -= atomic_load_explicit(&slab->start, memory_order_relaxed) % SLAB_WORD_BLOCKS;
+    /* Those held back have no live bit. Other threads change both meanwhile. */
+    uint64_t held_back =
+        atomic_load_explicit(&slab->start, memory_order_relaxed) % SLAB_WORD_BLOCKS;
+    freed_remotely -= held_back < freed_remotely ? held_back : freed_remotely;
     return live > freed_remotely ? live - freed_remotely : 0;
 }
 

@@ -10,7 +10,7 @@
  *     (free_slowly: suspect and retired
  *     bits: clear)
  *     remote bit: fetch_or
- *     queued: exchange true
+ *     queued: if clear, exchange true
  *     fast_table.bins: NULL
  *     push to the queue ------------------>  take the queue
  *                                            queued: false
@@ -47,7 +47,8 @@
  *     free bit                 free: both bits are set                  [remote until free]
  *     remote bit               free
  *
- * The child of a fork does not go on with any of it: it builds the queues anew ([frozen]).
+ * A thread that the child of a fork does not have does not go on with any of it there: the child
+ * builds the queues anew ([frozen]).
  */
 #include "alloc/blocks/remote.h"
 
@@ -112,11 +113,16 @@ void push_remote_free(struct slab *slab, void *block, size_t index)
 
 void offer_to_owner(struct slab *slab)
 {
-    if (!atomic_load_explicit(&slab->queued, memory_order_seq_cst) &&
-        !atomic_exchange_explicit(&slab->queued, true, memory_order_seq_cst)) {
+    if (atomic_load_explicit(&slab->queued, memory_order_seq_cst))
+        return;
+    bool was_pushing = is_pushing; /* a handler, in the middle of a push */
+    is_pushing = true;
+    if (!atomic_exchange_explicit(&slab->queued, true, memory_order_seq_cst)) {
         fast_table_set_bin(slab, NULL);
         push_to_owner(slab);
     }
+    atomic_signal_fence(memory_order_seq_cst); /* after the push */
+    is_pushing = was_pushing;
 }
 
 /* [remote until free]. */

@@ -86,6 +86,7 @@ static struct thread_heap *take_thread_heap(bool *first)
         start_bins(heap);
         open_remote_queue(heap);
         heap->alive = true;
+        thread_heap = heap; /* with the lock: a handler that forks now repairs nothing */
         *first = blocks_heap.threads++ == 0;
     }
     lock_release(&blocks_heap.lock);
@@ -102,7 +103,6 @@ bool start_thread(void)
     struct thread_heap *heap = take_thread_heap(&first);
     if (!heap)
         return false;
-    thread_heap = heap;
     if (!first && allocator_thread_started)
         allocator_thread_started();
     return true;
@@ -380,11 +380,12 @@ static void forget_other_threads(void)
     blocks_heap.threads = thread_heap->alive;
 }
 
-/* Rebinning is not an operation. A thread that forks in a signal handler may have been inside it.
- * Then the child keeps all of this thread's state, and the others' slabs stay where they are. */
+/* Rebinning and a push are no operations. A thread that forks in a signal handler may have been
+ * inside of one, and goes on with it in the child. Then the child keeps all of this thread's state,
+ * and the others' slabs stay where they are. */
 void blocks_fork_child(void)
 {
-    if (thread_heap->in_slow_path)
+    if (thread_heap->in_slow_path || is_pushing)
         return;
     forget_other_threads();
     forget_young();

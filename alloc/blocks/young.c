@@ -65,10 +65,13 @@ void enter_young(struct slab *slab)
     if (!has_generations() || slab->is_of_fork ||
         atomic_load_explicit(&slab->young, memory_order_relaxed))
         return;
+    bool was_pushing = is_pushing;
+    is_pushing = true;
     atomic_fetch_add(&blocks_heap.entering_young, 1); /* [young is listed] */
     if (!atomic_exchange(&slab->young, true))
         push_young(slab);
     atomic_fetch_sub(&blocks_heap.entering_young, 1);
+    is_pushing = was_pushing;
 }
 
 bool blocks_young_are_listed(void)

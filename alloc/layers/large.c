@@ -110,8 +110,14 @@ static void *take_parked(size_t alignment, size_t size)
     if (block)
         unlink_from(&parked, block);
     lock_release(&large_lock);
-    if (!block || !granule_map_set(block->payload, mapping_bytes(block->usable_bytes), block))
+    if (!block)
         return NULL;
+    size_t bytes = mapping_bytes(block->usable_bytes);
+    if (!granule_map_set(block->payload, bytes, block)) {
+        granule_map_set(block->payload, bytes, NULL);
+        put(&parked, block);
+        return NULL;
+    }
     enter_live(block);
     return block->payload;
 }

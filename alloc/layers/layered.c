@@ -573,16 +573,16 @@ static void give_up_deferred(const uintptr_t *words)
 
 void layered_thread_exit(void)
 {
-    struct thread_cache *cache = registry_leave();
-    if (!cache)
-        return;
-    if (operation_begin()) {
+    bool in_use = operation_begin();
+    struct thread_cache *cache = registry_leave(); /* a handler that forks now repairs nothing */
+    if (cache && in_use)
         give_up_cache(cache);
-        operation_end();
-    } else {
+    else if (cache)
         defer_one(give_up_deferred, cache);
+    if (in_use)
+        operation_end();
+    else
         frozen_end();
-    }
 }
 
 static size_t within(size_t value, size_t least, size_t most)

@@ -153,14 +153,12 @@ void registry_start_thread(void)
         cache = new_cache();
     if (cache) {
         cache->arena = choose_arena();
+        thread_cache = cache; /* with the lock: a handler that forks now repairs nothing */
         registry.threads++;
     }
-    bool first = registry.threads == 1;
+    bool first = registry.started++ == 0;
     lock_release(&registry.lock);
-    if (!cache)
-        return;
-    thread_cache = cache;
-    if (!first && allocator_thread_started)
+    if (cache && !first && allocator_thread_started)
         allocator_thread_started();
 }
 
@@ -175,6 +173,7 @@ void registry_retire_cache(struct thread_cache *cache)
 {
     lock_acquire(&registry.lock);
     cache->arena->threads--;
+    registry.threads--;
     if (cache->previous)
         cache->previous->next = cache->next;
     else
@@ -210,6 +209,7 @@ void layered_fork_child(void)
 {
     for (unsigned i = registry.arena_count; i-- > 0;)
         registry.arenas[i]->threads = thread_cache->arena == registry.arenas[i];
+    registry.threads = thread_has_cache();
     registry.orphans = 0;
     for (struct thread_cache *cache = registry.caches; cache; cache = cache->next) {
         cache->is_orphan = cache != thread_cache;

@@ -31,7 +31,7 @@ struct registry {
     struct arena *arenas[MAX_ARENAS];
     struct thread_cache *caches, *unused_caches;
     unsigned orphans; /* of the caches: see layered_fork_child */
-    uint64_t threads;
+    uint64_t started, threads; /* that have a cache: ever, and now */
 };
 
 extern struct registry registry __attribute__((visibility("hidden")));

@@ -36,6 +36,7 @@
 #include "gc/mark/drain.h"
 #include "gc/mark/mark.h"
 #include "gc/world/recorder.h"
+#include "vm/own_memory.h"
 #include "vm/private_memory.h"
 #include "vm/syscall.h"
 
@@ -175,11 +176,13 @@ static bool start_helper(struct marker *marker)
     return !syscall_failed(result);
 }
 
+/* The child of a handler's fork, in the middle of an operation, is told nothing and has no helpers:
+ * there `running` stays. The kernel's wake is a shared one, so the wait is. */
 void mark_prepare(void)
 {
     for (unsigned i = 0; i < mark.most_markers; i++) {
         uint32_t running;
-        while ((running = atomic_load(&mark.markers[i].running)) != 0)
+        while ((running = atomic_load(&mark.markers[i].running)) != 0 && memory_is_own())
             SYSCALL_4(SYS_futex, &mark.markers[i].running, FUTEX_WAIT, running, NULL);
     }
 }

@@ -7,8 +7,10 @@
  * finishes the interrupted call and goes on with the heap. With the argument "threads" others are
  * at work in the heap meanwhile: there the child can only call exec, and no more is asked of the
  * parent than that it goes on (which glibc's own malloc does not: its fork waits for its locks).
- * Arguments: the size of the blocks; "threads".
- * Seen: an allocator that took all locks before a fork, and met one that its own thread held.
+ * With "ended" the blocks are those of a thread that has ended: each free is one by another thread.
+ * Arguments: the size of the blocks; "threads" or "ended".
+ * Seen: an allocator that took all locks before a fork, and met one that its own thread held; one
+ * whose child repaired a list to which the interrupted free then added, and went round in it.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -18,10 +20,10 @@
 #include "tests/contract/contract.h"
 #include "tests/unit/single_step.h"
 
-enum { STEPS = 1500, STRIDE = 7, BLOCKS = 40, THREADS = 2, SECONDS = 600 };
+enum { STEPS = 1500, STRIDE = 7, BLOCKS = 40, MANY = 2000, THREADS = 2, SECONDS = 600 };
 enum { TRAP_FLAG = 0x100 };
 
-static int steps, forks;
+static int steps, forks, stride = STRIDE;
 static bool with_threads, is_child;
 static _Atomic bool stop;
 
@@ -38,7 +40,7 @@ static void handler(int number, siginfo_t *information, void *context)
         stop_stepping(context);
         return;
     }
-    if (steps % STRIDE != 0)
+    if (steps % stride != 0)
         return;
     pid_t child = fork();
     require(child >= 0);
@@ -83,6 +85,33 @@ static void step_through(size_t size)
     require(is_child || forks > 0);
 }
 
+static size_t block_bytes;
+
+static void *allocate_and_end(void *blocks)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        ((void **)blocks)[i] = opaque(malloc(block_bytes));
+    return NULL;
+}
+
+static void step_through_frees(size_t size)
+{
+    static void *blocks[BLOCKS];
+    pthread_t thread;
+    block_bytes = size;
+    require(pthread_create(&thread, NULL, allocate_and_end, blocks) == 0);
+    require(pthread_join(thread, NULL) == 0);
+    stride = 1;
+    step(true);
+    free(blocks[0]);
+    step(false);
+    for (int i = 1; i < BLOCKS; i++)
+        free(blocks[i]);
+    for (int i = 0; i < MANY; i++) /* what was freed comes back */
+        require(opaque(malloc(size)) != NULL);
+    require(is_child || forks > 0);
+}
+
 static void use_heap(void)
 {
     static const size_t sizes[] = {24, 1900, 40000, 500000};
@@ -123,7 +152,10 @@ int main(int count, char **arguments)
     free(opaque(malloc(1)));
     for (int i = 0; with_threads && i < THREADS; i++)
         require(pthread_create(&threads[i], NULL, hammer, NULL) == 0);
-    step_through((size_t)atol(arguments[1]));
+    if (count > 2 && strcmp(arguments[2], "ended") == 0)
+        step_through_frees((size_t)atol(arguments[1]));
+    else
+        step_through((size_t)atol(arguments[1]));
     if (is_child)
         end_child();
     use_heap();

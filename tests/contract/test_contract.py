@@ -80,6 +80,7 @@ PLAIN = [
     "fork_handlers early",
     "fork_kinds",
     "fork_in_handler 1900",
+    "fork_in_handler 100 ended",
     "fork_interrupted",
     "fork_list_lock",
     f"loader_lock {PLUGIN}",
