@@ -5,12 +5,14 @@
  */
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
+#include "tests/unit/single_step.h"
 #include "tests/unit/unit.h"
 #include "vm/fork_chain.h"
 
@@ -455,6 +457,48 @@ static void test_the_child_of_a_fork_forgets_that_an_unused_record_was_queued(vo
     assert_succeeded(&ending);
 }
 
+static void count_heap_of_another(void *count, struct thread_heap *heap)
+{
+    *(unsigned *)count += heap->alive && heap != thread_heap;
+}
+
+/* A fork here would take each of these heaps from its thread. */
+static void count_heaps_of_others(int number)
+{
+    unsigned count = 0;
+    (void)number;
+    if (fork_chain_is_interrupted())
+        return;
+    each_thread_heap(count_heap_of_another, &count);
+    require(count == 1); /* the first thread's */
+}
+
+static void *start_and_exit_in_steps(void *unused)
+{
+    step(true);
+    bool started = start_thread();
+    blocks_thread_exit();
+    step(false);
+    require(started);
+    return unused;
+}
+
+static void start_and_exit_between_forks(void *unused)
+{
+    const struct sigaction action = {.sa_handler = count_heaps_of_others};
+    pthread_t thread;
+    require(sigaction(SIGTRAP, &action, NULL) == 0);
+    require(pthread_create(&thread, NULL, start_and_exit_in_steps, unused) == 0);
+    require(pthread_join(thread, NULL) == 0);
+}
+
+static void test_a_handler_that_forks_takes_no_heap_from_a_thread_that_starts_or_ends(void **state)
+{
+    (void)state;
+    const struct ending ending = run_child(start_and_exit_between_forks, NULL);
+    assert_succeeded(&ending);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -485,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_a_torn_list_frees_no_suspect_in_the_child_of_a_fork),
         cmocka_unit_test(test_the_child_of_a_fork_forgets_who_was_pushing),
         cmocka_unit_test(test_the_child_of_a_fork_forgets_that_an_unused_record_was_queued),
+        cmocka_unit_test(test_a_handler_that_forks_takes_no_heap_from_a_thread_that_starts_or_ends),
     };
     return cmocka_run_group_tests_name("threads", tests, start, NULL);
 }

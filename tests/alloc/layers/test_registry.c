@@ -11,6 +11,7 @@
 #include "alloc/layers/registry.h"
 #include "alloc/presets/historic.h"
 #include "tests/unit/single_step.h"
+#include "vm/fork_chain.h"
 #include "vm/pages.h"
 
 static const struct allocator *const heap = &bsd_default;
@@ -326,6 +327,44 @@ static void test_what_a_fork_left_behind_is_adopted_or_taken_list_by_list(void *
     assert_child_succeeds(take_lists_of_an_orphan, NULL);
 }
 
+/* A fork here would make orphans of these caches. */
+static void count_caches_of_others(int number)
+{
+    unsigned count = 0;
+    (void)number;
+    if (fork_chain_is_interrupted())
+        return;
+    for (const struct thread_cache *cache = registry.caches; cache; cache = cache->next)
+        count += cache != thread_cache;
+    require(count == 1); /* the first thread's */
+}
+
+static void *start_and_exit_in_steps(void *unused)
+{
+    step(true);
+    registry_start_thread();
+    heap->thread_exit();
+    step(false);
+    return unused;
+}
+
+static void start_and_exit_between_forks(void *unused)
+{
+    const struct sigaction action = {.sa_handler = count_caches_of_others};
+    pthread_t thread;
+    init(2);
+    require(heap->alloc(100) && sigaction(SIGTRAP, &action, NULL) == 0);
+    require(pthread_create(&thread, NULL, start_and_exit_in_steps, unused) == 0);
+    require(pthread_join(thread, NULL) == 0);
+    require(registry.started == 2 && registry.threads == 1);
+}
+
+static void test_a_handler_that_forks_takes_no_cache_from_a_thread_that_starts_or_ends(void **state)
+{
+    (void)state;
+    assert_child_succeeds(start_and_exit_between_forks, NULL);
+}
+
 static void *serve_without_a_cache(void *unused)
 {
     heap->free(heap->alloc(100));
@@ -362,6 +401,8 @@ int main(void)
         cmocka_unit_test(test_an_arena_is_there_before_it_is_counted),
         cmocka_unit_test(test_the_cache_of_a_thread_that_ends_serves_the_next),
         cmocka_unit_test(test_what_a_fork_left_behind_is_adopted_or_taken_list_by_list),
+        cmocka_unit_test(
+            test_a_handler_that_forks_takes_no_cache_from_a_thread_that_starts_or_ends),
         cmocka_unit_test(test_a_thread_that_has_left_gets_no_other_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
