@@ -187,8 +187,9 @@
  *     remote for a few instructions. So it looks like the program's. Its address is in a register
  *     of the thread, or on its stack. A collection finds it there and keeps the block. (The last
  *     stop of a cycle that marks in a child reads no register. If the block was live and reached at
- *     the first stop, or was not live, the child has marked it. Else it was freed and handed out
- *     since, and its free was noted: [freed is born again].) Other blocks that are on their way:
+ *     the first stop, or was not live, the child has marked it. If it was freed and handed out
+ *     since, its free was noted: [freed is born again]. All blocks of a newer slab count as marked:
+ *     [born marked].) Other blocks that are on their way:
  *     A block that free has begun with on the slow path (slow.c), until it is free, remote or in a
  *     list. Its suspect and retired bits may be clear by then, so it is followed, too.
  *     A large block that is freed, until its thread has the lock. The thread may wait for it while

@@ -19,8 +19,9 @@
  *                                      reported
  *       call noted                     the same, until the heap thaws (vm/deferred.h)
  *
- * The child of a fork may have the free bit and not the call. It keeps the memory until a
- * collection gives back what is free (blocks_swept), if there is one.
+ * The child of a fork may have the free bit and not the call; so has the parent where there was no
+ * memory to note it. It keeps the block's memory until a collection gives back what is free
+ * (blocks_swept), if there is one.
  *
  * A thread that is stopped while it allocates one, after it has given up the lock, has the address
  * in a register.

@@ -66,7 +66,9 @@
  * [retired is atomic]   A late sweep clears retired bits by a locked instruction, before it sets
  *                       the free bits. The program sets others of the word meanwhile, by a locked
  *                       instruction where it has threads, as glibc counts them. So no retired bit
- *                       comes back on a block that is handed out again, and none is lost. (A task
+ *                       comes back on a block that is handed out again, and none is lost. (A
+ *                       program that hides a pointer may free the dead block under free=ignore just
+ *                       as it is swept: the next block there is retired. A task
  *                       that `clone` makes without libc is not counted. It has its maker's
  *                       thread-local storage, and so its thread heap: it cannot use the heap beside
  *                       its maker in any case.) A sweep in the stopped world needs no locked

@@ -39,9 +39,10 @@
  * [one retires]         The bit is set by an atomic instruction that tells what it was. Of two
  *                       threads that free a block one is told that it was freed. A process with
  *                       one thread reads the bit and then sets it.
- * [retired until free]  A block that is released by its age has its retired bit until it is free. A
- *                       small block has the remote bit besides, until its owning thread makes it
- *                       free: [remote until free] (heap.h). So a second free is told all the time.
+ * [retired until free]  A large block that is released by its age has its retired bit until it is
+ *                       free. A small one has its retired or its remote bit until then: the remote
+ *                       bit is set before the retired bit is cleared, and is cleared last ([remote
+ *                       until free], heap.h). So a second free is told all the time.
  *                       Who frees asks the retired bit first, and then whether the block is live.
  * [looked at before use]  A released small block has both its free and its retired bit until
  *                       somebody takes it to look at its fill. Whoever takes it clears the retired

@@ -30,7 +30,7 @@ struct registry {
     _Atomic unsigned arena_count; /* read without the lock, too */
     struct arena *arenas[MAX_ARENAS];
     struct thread_cache *caches, *unused_caches;
-    unsigned orphans; /* of the caches: see layered_fork_child */
+    unsigned orphans;          /* of the caches: see layered_fork_child */
     uint64_t started, threads; /* that have a cache: ever, and now */
 };
 

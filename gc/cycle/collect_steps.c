@@ -76,7 +76,10 @@ static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
     exclude(excluded, 2, map);
 }
 
-/* Blocks that the program has freed are not pinned, those of a hider neither. */
+/* Does not pin what the program has freed, not even a hider's. A thread that is stopped in free,
+ * and has asked for the block's pin before, retires or frees the block all the same. One that it
+ * retires stays for good, at most one a thread; one that it frees leaves its pin to the next block
+ * there. */
 static void pin_all(void *unused, struct slab *slab)
 {
     (void)unused;

@@ -56,10 +56,12 @@
  * Who writes: the holder of the collector's lock and the heap's. The child of a fork begins with
  * marks that are not whole, and all pages dirty.
  *
- * What is not seen: an old block holds a stale address; a new block is made at that address; and
- * the program does not store the pointer, since the word is equal already. Under free=ignore such
- * an address can stand only in memory that its owner has never written. Under `honour` it is a
- * dangling pointer.
+ * What is not seen: (1) An old block that was retired when its page was cleaned was not followed.
+ * If the program resizes it in place after its free, it is the program's again, and only what lies
+ * on its written pages is read. (2) An old block holds a stale address; a new block is made at that
+ * address; and the program does not store the pointer, since the word is equal already. Under
+ * free=ignore such an address can stand only in memory that its owner has never written. Under
+ * `honour` it is a dangling pointer.
  *
  * Sources: Demers, Weiser, Hayes, Boehm, Bobrow, Shenker, "Combining generational and conservative
  * garbage collection", POPL 1990; Blackburn & McKinley, "Immix", PLDI 2008; Appel & Li, "Virtual

@@ -30,11 +30,13 @@
  *                         `finish`. So no stopped thread holds it, and between begin and sweep the
  *                         heap is as a thread without the lock may leave it. For `blocks` that is
  *                         [no stopped holder] (alloc/blocks/heap.h).
- * [no lock while stopped] Between the stop and the resumption no lock is taken, of ours or of
- *                         libc's: a stopped thread may hold it. Memory comes from mappings that
- *                         need none (vm/private_memory.h). Who must know of a lock looks whether it
- *                         is held, and does not wait (shim/route/route.c, needs_sites). The library
- *                         is linked with -z now, so that memcpy and its like do not enter ld.so.
+ * [no lock while stopped] Between the stop and the resumption no lock is taken that a stopped
+ *                         thread may hold, of ours or of libc's. (The markers' pool_lock is theirs
+ *                         alone; helpers of the last collection have ended: mark_prepare.) Memory
+ *                         comes from mappings that need none (vm/private_memory.h). Who must know
+ *                         of a lock looks whether it is held, and does not wait
+ *                         (shim/route/route.c, needs_sites). The library is linked with -z now, so
+ *                         that memcpy and its like do not enter ld.so.
  * [one collection]        The caller holds a lock that no two collections hold at once: everything
  *                         here that is not atomic belongs to the holder. Fork takes these
  *                         locks (vm/fork_chain.h), so it waits for the end of a collection, and
