@@ -68,7 +68,8 @@ struct allocator_operators {
     void (*destroy_aligned)(void *block, size_t size, size_t alignment);
     void (*destroy_array_aligned)(void *block, size_t size, size_t alignment);
     void (*free_sized)(void *block, size_t size);
-    /* From now on all calls come by alloc, alloc_aligned and free: an observer stands between. */
+    /* An observer comes in between: soon all calls come by alloc, alloc_aligned and free. Until
+     * then other threads may still call the functions above. */
     void (*end)(void);
 };
 
@@ -106,7 +107,8 @@ struct allocator {
      * changed or freed. False when the kernel refuses the first memory: the process then ends. */
     bool (*init)(const void *options);
 
-    /* All blocks are aligned to 16 at least; size 0 gives a unique block. NULL means out of memory.
+    /* Blocks are aligned to 16 at least, unless an option says otherwise
+     * (alloc/policies/block_alignment.h); size 0 gives a unique block. NULL means out of memory.
      *
      * alloc gets the program's size as it is: above PTRDIFF_MAX it returns NULL. It is malloc
      * itself, which is a single jump here. So it returns NULL by way of refuse_memory(), through
@@ -119,13 +121,15 @@ struct allocator {
 
     /* block: any address but NULL; nobody has asked owns(). A pointer that this allocator did not
      * hand out is reported in one line and otherwise ignored. A double free or an interior pointer
-     * is reported, then abort(). */
+     * is reported, then abort(). A second free of a block whose memory has gone back is one of a
+     * pointer that was not handed out. The classic presets find what their algorithm finds. */
     void (*free)(void *block);
     /* Called after owns(block) (owns-first), size from 1 to PTRDIFF_MAX. realloc of another pointer
      * does not get here: the shim copies what it can read into a new block. A block that is not
      * live is reported, then abort(). NULL: the old block is live and untouched. */
     void *(*resize)(void *block, size_t size);
-    /* block: any address but NULL. 0 when it is not that of a live block. The block may be freed by
+    /* block: any address but NULL. 0 when it is not that of a live block (in a classic
+     * preset: when it lies outside of the heap). The block may be freed by
      * another thread meanwhile only if the program has a fault. */
     size_t (*usable_size)(const void *block);
     /* What a block wastes. block: a live one, for which the shim has asked owns() and usable_size()

@@ -112,7 +112,10 @@ void fork_chain_parent(void)
  * nobody would ever give it back. */
 static void take_from_others(struct lock *lock)
 {
-    atomic_store(&lock->state, is_held_by_this_thread(lock) ? current_thread() : 0);
+    if (is_held_by_this_thread(lock))
+        atomic_fetch_and(&lock->state, ~LOCK_WAITED_FOR);
+    else
+        atomic_store(&lock->state, 0);
 }
 
 void fork_chain_child(void (*repair)(void))

@@ -45,8 +45,8 @@ void fork_chain_prepare(void);
 /* After it, in the parent. */
 void fork_chain_parent(void);
 /* After it, in the child. repair: is called while the locks are still held. It may take them again.
- * It is not called when a signal handler forked that had interrupted an operation. NULL: there is
- * nothing to repair. */
+ * It is not called when a signal handler forked that had interrupted an operation or another fork.
+ * NULL: there is nothing to repair. */
 void fork_chain_child(void (*repair)(void));
 
 #endif

@@ -163,7 +163,8 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
     blocks_heap.collector = collector;
     blocks_heap.rows = collector && collector->rows > SLAB_ROWS ? collector->rows : SLAB_ROWS;
     runs_init(&blocks_heap.runs, retain_percent, coarse_ns);
-    return records_init();
+    records_init();
+    return true;
 }
 
 /* Those of a heap without a collector on it. */

@@ -13,7 +13,7 @@ static inline __attribute__((always_inline)) void *alloc_fast(size_t size)
 {
     if (__builtin_expect(size <= TABLE_LARGEST, 1)) {
         struct bin *bin = bin_of_size(thread_heap, size);
-        keep_in_register(bin); /* not for a collection: computed once, and not again */
+        keep_in_register(bin); /* so that the compiler computes it once */
         if (__builtin_expect(bin->local_free != NULL, 1))
             return take_local_free(bin);
         uint64_t word = current_free_word(bin);

@@ -27,7 +27,7 @@ bool enter_private_memory(void *start, size_t bytes)
     return granule_map_set(start, bytes, &records_memory);
 }
 
-bool records_init(void)
+void records_init(void)
 {
     const size_t bytes[RECORD_KINDS] = {
         [RECORD_FEW_WORDS] = slab_record_bytes(SLAB_FEW_WORDS, blocks_heap.rows),
@@ -38,7 +38,6 @@ bool records_init(void)
         area_init(&blocks_heap.records[kind].area, &records_memory);
         blocks_heap.records[kind].record_bytes = round_up(bytes[kind], 64);
     }
-    return true;
 }
 
 static void put_unused(struct record_pool *pool, struct slab *slab)

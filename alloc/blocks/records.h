@@ -7,7 +7,7 @@
 
 #include "alloc/blocks/heap.h"
 
-bool records_init(void);
+void records_init(void);
 /* Memory of our own in which no block lies and a collection need not look. */
 bool enter_private_memory(void *start, size_t bytes);
 struct slab *new_slab_record(size_t words);

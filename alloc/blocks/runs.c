@@ -99,10 +99,8 @@ static struct free_run *find_in(const struct run_bins *bins, size_t granules)
     struct free_run *best = NULL;
     for (size_t bin = filled_bin(bins, bin_of(granules)); bin < RUN_BINS && !best;
          bin = filled_bin(bins, bin + 1)) {
-        best = bins->by_length[bin];
         if (bin < RUN_LENGTHS)
-            return best;
-        best = NULL;
+            return bins->by_length[bin];
         for (struct free_run *run = bins->by_length[bin]; run; run = run->next)
             if (run->granules >= granules && (!best || run->granules < best->granules))
                 best = run;

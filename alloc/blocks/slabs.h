@@ -50,7 +50,8 @@ struct slab *new_slab(unsigned class_index, struct thread_heap *heap);
 /* Gives an empty slab's memory back. It is on no list. With the lock held. */
 void release_slab(struct slab *slab);
 
-/* A block of the bin's slabs, not live any more, for which the local free list has no room. */
+/* A block of the thread's slabs, not live any more, that goes to no local free list. Counts it as
+ * room of the bin's list. */
 void free_to_slab(struct bin *bin, void *block);
 /* For a block of the thread's slab that is not live any more. True: the slab is to be rebinned. */
 bool set_block_free(void *block);

@@ -48,7 +48,7 @@ int32_t local_free_limit(size_t block_bytes)
 
 _Static_assert(SIZE_CLASSES <= 64, "a bit each in used_bins");
 
-/* An empty bin. It says that its slabs were rebinned after no sweep: there is none to rebin. */
+/* An empty bin. That its slabs were rebinned after no sweep does no harm: it has none. */
 static void start_bin(struct bin *bin, size_t block_bytes)
 {
     *bin =

@@ -47,7 +47,8 @@ static inline unsigned delay_random(void)
     return delay ? random_step(&delay->random) : 0;
 }
 
-/* A dead block of the thread's, of that bin. */
+/* Puts a dead block of the thread's in the place of another, which becomes free. bin: the block's.
+ * The other may be of any bin. */
 static inline void delay_free(struct bin *bin, void *block)
 {
     if (__builtin_expect(!thread_heap->delay, 0))

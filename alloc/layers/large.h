@@ -19,7 +19,8 @@ struct large_block {
  * memory. */
 void *large_alloc(size_t alignment, size_t size, bool zeroed);
 
-/* The rest takes the block's owner, as found in the granule map. */
+/* The functions below get the record that the granule map has for the address. */
+
 /* Aborts when the address is not the block's start. function: "free" or "realloc". */
 void large_check_start(const struct large_block *block, const char *function, void *payload);
 void large_free(struct large_block *block, void *payload);

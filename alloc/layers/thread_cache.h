@@ -115,7 +115,7 @@ struct thread_cache {
     struct thread_cache *next, *previous; /* of all threads' caches */
 };
 
-/* The calling thread's cache. Before its first need it is a constant that is empty and has no
+/* The calling thread's cache. Before its first need it is one that is always empty and has no
  * room, after thread_exit another; so the common path needs no test for either. */
 extern __thread struct thread_cache *thread_cache
     __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -5,7 +5,7 @@
  * Blocks of up to 256 bytes, headers included, have a bin for each multiple of 16; beyond, every
  * doubling has eight, so that rounding up costs an eighth at most and a sixteenth on average:
  *
- *   16 32 48 ... 240 256 | 288 320 ... 512 | 576 640 ... 1024 | ... | 9216 ... 14336
+ *   16 32 48 ... 240 256 | 288 320 ... 512 | 576 640 ... 1024 | ... | 9216 ... 15360
  */
 #ifndef ALLOTROPE_ALLOC_PRESETS_SIZE_BINS_H
 #define ALLOTROPE_ALLOC_PRESETS_SIZE_BINS_H

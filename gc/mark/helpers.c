@@ -68,9 +68,7 @@ void helpers_share(struct marker *marker)
         memcpy(mark.pool + mark.pool_words, marker->stack, count * sizeof *mark.pool);
         mark.pool_words += count;
         depth -= count;
-        size_t moved = depth < count ? depth : count;
-        memmove(marker->stack, marker->stack + depth + count - moved,
-                moved * sizeof *marker->stack);
+        memcpy(marker->stack, marker->stack + depth, count * sizeof *marker->stack);
         marker->top = marker->stack + depth;
         atomic_store_explicit(&mark.pool_filled, 1, memory_order_release);
     }
