@@ -187,6 +187,22 @@ static void test_the_child_of_a_fork_waits_for_no_helper(void **state)
         assert_int_equal(mark.markers[i].running, 0);
 }
 
+static void prepare_without_helpers(void *unused)
+{
+    (void)unused;
+    alarm(600);
+    second->running = 1;
+    mark_prepare();
+}
+
+/* Where a handler forks that has interrupted an operation, nobody tells the collector. */
+static void test_a_child_that_is_not_told_waits_for_no_helper(void **state)
+{
+    (void)state;
+    const struct ending ending = run_child(prepare_without_helpers, NULL);
+    assert_succeeded(&ending);
+}
+
 /* Lists of blocks. */
 
 enum { LISTS = 400, LENGTH = 30 };
@@ -315,6 +331,7 @@ static void test_an_idle_marker_marks_what_is_shared(void **state)
 
 static int make_heap_and_lists(void **state)
 {
+    own_memory_forked();
     if (make_heap(state) != 0)
         return -1;
     make_lists();
@@ -333,6 +350,7 @@ int main(void)
         HELPERS_TEST(test_nobody_joins_when_the_marking_is_over),
         HELPERS_TEST(test_the_next_collection_waits_for_helpers_that_have_not_ended),
         HELPERS_TEST(test_the_child_of_a_fork_waits_for_no_helper),
+        HELPERS_TEST(test_a_child_that_is_not_told_waits_for_no_helper),
         HELPERS_TEST(test_helpers_mark_each_block_once_and_end),
         HELPERS_TEST(test_no_helper_is_left_when_it_was_waited_for),
         HELPERS_TEST(test_nobody_waits_for_ever_for_a_thread_that_stays),
