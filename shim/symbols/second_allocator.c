@@ -35,7 +35,7 @@ extern void mallocx(void) __attribute__((weak));
 extern void tc_malloc(void) __attribute__((weak));
 extern void mi_malloc(void) __attribute__((weak));
 
-struct second {
+struct known_library {
     const char *title;
     void (*present)(void);      /* NULL: the library is not in the process */
     const char *const *imports; /* what programs call, or the start of it, before a '*' */
@@ -71,29 +71,34 @@ struct search {
     const char *found;
 };
 
-/* The symbols before the first that the hash table lists are the undefined ones. */
-static void search_symbols(const ElfW(Dyn) * dynamic, struct search *search)
+enum { TAGS = DT_JMPREL + 1 };
+
+/* values: of the object's dynamic section, by tag. */
+static void search_relocations(const ElfW(Xword) values[TAGS], ElfW(Xword) table,
+                               ElfW(Xword) table_bytes, struct search *search)
 {
-    const ElfW(Sym) *symbols = NULL;
-    const char *strings = NULL;
-    const uint32_t *hash = NULL;
-    for (; dynamic->d_tag != DT_NULL; dynamic++) {
-        if (dynamic->d_tag == DT_SYMTAB)
-            symbols = (const ElfW(Sym) *)dynamic->d_un.d_ptr;
-        else if (dynamic->d_tag == DT_STRTAB)
-            strings = (const char *)dynamic->d_un.d_ptr;
-        else if (dynamic->d_tag == DT_GNU_HASH)
-            hash = (const uint32_t *)dynamic->d_un.d_ptr;
-    }
-    /* The vdso's addresses are not relocated: they are small. */
-    if (!symbols || !strings || !hash || (uintptr_t)symbols < 0x10000)
-        return;
-    for (uint32_t i = 1, defined = hash[1]; i < defined && !search->found; i++) {
-        const char *name = strings + symbols[i].st_name;
-        if (symbols[i].st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbols[i].st_info) == STB_GLOBAL &&
+    const ElfW(Sym) *symbols = (const ElfW(Sym) *)values[DT_SYMTAB];
+    const ElfW(Rela) *relocation = (const ElfW(Rela) *)table;
+    const ElfW(Rela) *end = relocation + table_bytes / sizeof *relocation;
+    for (; relocation < end && !search->found; relocation++) {
+        const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(relocation->r_info)];
+        const char *name = (const char *)values[DT_STRTAB] + symbol->st_name;
+        if (symbol->st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL &&
             is_name(name, search->imports))
             search->found = name;
     }
+}
+
+/* Some relocation names each symbol that the object imports, whether it is called or its address
+ * is taken. */
+static void search_imports(const ElfW(Dyn) * dynamic, struct search *search)
+{
+    ElfW(Xword) values[TAGS] = {0};
+    for (; dynamic->d_tag != DT_NULL; dynamic++)
+        if (dynamic->d_tag > 0 && dynamic->d_tag < TAGS)
+            values[dynamic->d_tag] = dynamic->d_un.d_val;
+    search_relocations(values, values[DT_JMPREL], values[DT_PLTRELSZ], search);
+    search_relocations(values, values[DT_RELA], values[DT_RELASZ], search);
 }
 
 static int search_object(struct dl_phdr_info *info, size_t size, void *argument)
@@ -102,7 +107,7 @@ static int search_object(struct dl_phdr_info *info, size_t size, void *argument)
     struct search *search = argument;
     for (int i = 0; i < info->dlpi_phnum && *info->dlpi_name != '['; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC && !strstr(info->dlpi_name, "linux-vdso"))
-            search_symbols((const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+            search_imports((const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
                            search);
     return search->found != NULL;
 }
@@ -126,7 +131,7 @@ static size_t usable_size_of_either(const void *block)
 
 bool second_allocator_realloc(void *block, size_t size, void **result)
 {
-    if (!second.realloc)
+    if (!second.inner.allocator) /* it is not in the route */
         return false;
     *result = second.realloc(block, size);
     return true;
@@ -171,13 +176,15 @@ static void report(const char *title, const char *import)
 
 static __attribute__((constructor)) void look_for_second_allocator(void)
 {
-    const struct second known[] = {{"jemalloc", mallocx, jemalloc_imports},
-                                   {"tcmalloc", tc_malloc, tcmalloc_imports},
-                                   {"mimalloc", mi_malloc, mimalloc_imports}};
+    const struct known_library known[] = {{"jemalloc", mallocx, jemalloc_imports},
+                                          {"tcmalloc", tc_malloc, tcmalloc_imports},
+                                          {"mimalloc", mi_malloc, mimalloc_imports}};
+    if (!dlsym || !dladdr || malloc != interposed_malloc ||
+        route_resolve()->allocator == pass_through)
+        return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         struct search search = {.imports = known[i].imports};
-        if (!known[i].present || !dlsym || !dladdr || malloc != interposed_malloc ||
-            route_resolve()->allocator == pass_through)
+        if (!known[i].present)
             continue;
         dl_iterate_phdr(search_object, &search);
         if (!search.found)

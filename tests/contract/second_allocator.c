@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * second_allocator.c: a program that is linked with jemalloc (Debian's bind9, redis), tcmalloc or
- * mimalloc, allocates by that library's own functions and frees by the standard ones.
+ * mimalloc, allocates by that library's own functions and frees by the standard ones. With
+ * BY_ADDRESS the name is never called, its address is taken.
  *
  * Preloaded, another allocator serves malloc and free, but not those functions: their blocks come
  * to a free that does not know them.
@@ -10,13 +11,22 @@
 
 #if defined JEMALLOC
 void *mallocx(size_t size, int flags);
-#define ALLOCATE(size) mallocx(size, 0)
+#define FUNCTION mallocx
+#define ALLOCATE(size) allocate(size, 0)
 #elif defined TCMALLOC
 void *tc_malloc(size_t size);
-#define ALLOCATE(size) tc_malloc(size)
+#define FUNCTION tc_malloc
+#define ALLOCATE(size) allocate(size)
 #else
 void *mi_malloc(size_t size);
-#define ALLOCATE(size) mi_malloc(size)
+#define FUNCTION mi_malloc
+#define ALLOCATE(size) allocate(size)
+#endif
+
+#ifdef BY_ADDRESS
+static __typeof__(&FUNCTION) volatile allocate = FUNCTION;
+#else
+#define allocate FUNCTION
 #endif
 
 int main(void)

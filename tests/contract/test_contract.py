@@ -447,16 +447,27 @@ SECOND_ALLOCATORS = {
 }
 
 
-@pytest.fixture(scope="session", params=SECOND_ALLOCATORS)
+LINKS = {
+    "calls": "",
+    "pie": "-pie -fPIE -DBY_ADDRESS -Wl,--hash-style=sysv",
+    "no-pie": "-no-pie -fno-pie -DBY_ADDRESS",
+}
+
+
+@pytest.fixture(
+    scope="session", params=[f"{title} {link}" for title in SECOND_ALLOCATORS for link in LINKS]
+)
 def calls_second(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """second_allocator.c, linked with one of them and named after it."""
-    title = str(request.param)
+    title, link = str(request.param).split()
     name = SECOND_ALLOCATORS[title][0]
     library = next(Path("/usr/lib/x86_64-linux-gnu").glob(name), None)
     if library is None:
         pytest.skip(f"{name} is not installed")
     program = tmp_path_factory.mktemp("second") / title
-    compile_and_link("second_allocator", program, f"-D{title.upper()}", str(library))
+    compile_and_link(
+        "second_allocator", program, f"-D{title.upper()}", *LINKS[link].split(), str(library)
+    )
     return program
 
 
