@@ -9,6 +9,7 @@
  * unique block, realloc(p, 0) frees.
  */
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,11 @@
 #include "shim/symbols/perturb.h"
 #include "shim/observers/statistics.h"
 #include "vm/pages.h"
+
+/* The program may define any of these names itself, and build it on another of them. So none of our
+ * functions calls one by its public name. */
+#define OWN(function) \
+    static __typeof__(function) own_##function __attribute__((alias(#function), copy(function)))
 
 EXPORT void *malloc(size_t size)
 {
@@ -56,11 +62,11 @@ EXPORT void *calloc(size_t count, size_t size)
 EXPORT void *realloc(void *block, size_t size)
 {
     if (!block)
-        return malloc(size);
+        return call_alloc(size);
     if (!call_owns(block))
         return foreign_realloc(block, size);
     if (size == 0) {
-        free(block);
+        call_free(block);
         return NULL;
     }
     if (size > (size_t)PTRDIFF_MAX)
@@ -93,9 +99,16 @@ EXPORT void *memalign(size_t alignment, size_t size)
     return alloc_aligned(power_of_two, size);
 }
 
+OWN(memalign);
+
+/* As the glibc's that is present. */
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
-    return memalign(alignment, size);
+    if (!is_power_of_two(alignment) && strverscmp(gnu_get_libc_version(), "2.38") >= 0) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return own_memalign(alignment, size);
 }
 
 /* errno stays, but where there is no memory it says so too, as glibc's does. */
@@ -127,9 +140,11 @@ EXPORT size_t malloc_usable_size(void *block)
     return block ? call_usable_size(block) : 0;
 }
 
+OWN(free);
+
 EXPORT void cfree(void *block)
 {
-    free(block);
+    own_free(block);
 }
 
 EXPORT void free_sized(void *block, size_t size)
@@ -138,10 +153,12 @@ EXPORT void free_sized(void *block, size_t size)
         call_operator(free_sized)(block, size);
 }
 
+OWN(free_sized);
+
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     (void)alignment;
-    free_sized(block, size);
+    own_free_sized(block, size);
 }
 
 /* Inspection and tuning. The malloc that calls are passed through to does these itself. */
@@ -176,10 +193,12 @@ EXPORT struct mallinfo2 mallinfo2(void)
                               .fordblks = free_bytes};
 }
 
+OWN(mallinfo2);
+
 /* The old structure of ints, which wraps as glibc's does. */
 EXPORT struct mallinfo mallinfo(void)
 {
-    struct mallinfo2 info = mallinfo2();
+    struct mallinfo2 info = own_mallinfo2();
     return (struct mallinfo){.arena = (int)info.arena,
                              .ordblks = (int)info.ordblks,
                              .smblks = (int)info.smblks,
@@ -209,7 +228,7 @@ EXPORT int mallopt(int parameter, int value)
     case M_MMAP_THRESHOLD:
         outside_tune(TUNE_LARGE_BYTES, very_large(value));
         return 1;
-    case M_MMAP_MAX: /* how many is not bounded, but that there be none can be had */
+    case M_MMAP_MAX: /* only 0 has an effect, which lasts until a threshold is set */
         if (value == 0)
             outside_tune(TUNE_LARGE_BYTES, SIZE_MAX);
         return 1;
@@ -249,7 +268,7 @@ EXPORT int malloc_info(int options, FILE *stream)
         errno = EINVAL;
         return -1;
     }
-    struct mallinfo2 info = mallinfo2();
+    struct mallinfo2 info = own_mallinfo2();
     return fprintf(stream,
                    "<malloc version=\"1\">\n"
                    "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
@@ -276,16 +295,10 @@ ALIAS(__libc_realloc, realloc);
 ALIAS(__libc_memalign, memalign);
 #else
 /* A library that we stand in front of may be built on glibc's functions, by these names: its calls
- * must not come back to it. Ours are called by names of their own: the program may have a malloc
- * that is built on these. */
+ * must not come back to it. */
 
-#define OWN(function) \
-    static __typeof__(function) own_##function __attribute__((alias(#function), copy(function)))
-
-OWN(free);
 OWN(calloc);
 OWN(realloc);
-OWN(memalign);
 
 EXPORT void *__libc_malloc(size_t size)
 {

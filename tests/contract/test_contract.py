@@ -181,6 +181,12 @@ def test_child_of__fork_meets_no_lock_of_another_thread(under: Under) -> None:
 
 
 @each_of_ours
+@pytest.mark.parametrize("version", ["2.4", "2.37", "2.38", "2.100"])
+def test_aligned_alloc_follows_the_version_of_glibc(under: Under, version: str) -> None:
+    require_success(run(under, "aligned", version))
+
+
+@each_of_ours
 def test_perturbed_memory(under: Under) -> None:
     require_success(run(under, "tuning", "perturb"))
 
@@ -438,6 +444,12 @@ def test_own_malloc_of_a_program_is_not_called_before_main(under: Under) -> None
 def test_own_malloc_of_a_program_is_announced(under: Under) -> None:
     lines = our_lines(run(under, "second_malloc"))
     assert len(lines) == 1 and "malloc" in lines[0] and "second_malloc" in lines[0]
+
+
+@each_allocator
+def test_program_whose_malloc_is_built_on_libcs(under: Under) -> None:
+    result = run(under, "built_on_libc")
+    assert result.returncode == 0, result.stderr
 
 
 SECOND_ALLOCATORS = {
