@@ -76,5 +76,9 @@ bool perturb(int value)
 {
     static _Atomic bool in_route;
     atomic_store_explicit(&perturb_value, value, memory_order_relaxed);
-    return value == 0 || atomic_exchange(&in_route, true) || route_wrap(wrap);
+    if (value == 0 || atomic_exchange(&in_route, true))
+        return true;
+    bool wrapped = route_wrap(wrap);
+    atomic_store(&in_route, wrapped);
+    return wrapped;
 }

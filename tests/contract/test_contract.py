@@ -666,6 +666,15 @@ def symbols(path: Path, kind: str) -> set[str]:
     return {line.split()[-1].split("@")[0] for line in lines}
 
 
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_memory_that_cannot_be_perturbed_is_refused_each_time(library: Path) -> None:
+    if library.name == "liballotrope.so":
+        pytest.skip("it has a route")
+    command = [str(PROGRAMS / "tuning"), "refused"]
+    result = subprocess.run(command, env={"LD_PRELOAD": str(library)}, timeout=HANG)
+    assert result.returncode == 0
+
+
 # libc's second names of functions that are interposed.
 OTHER_NAMES = {"_IO_fwrite", "__nanosleep", "__poll", "__pwrite64", "__send", "__sigaction"}
 OTHER_NAMES |= {"__select", "__sigsuspend", "__write"}

@@ -5,6 +5,7 @@
  *     answers   1 for what is set or not known, 0 for values out of glibc's bounds
  *     perturb   M_PERTURB: new blocks are overwritten, calloc's are not, realloc keeps contents
  *               (glibc's own cache is left out of it)
+ *     refused   M_PERTURB in a library that has no place for it: 0, each time
  *     keeps     M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: freed memory stays resident
  *     maps      M_MMAP_THRESHOLD: a block of that size is mapped by itself
  */
@@ -72,6 +73,14 @@ static void require_perturb(void)
     require(pthread_join(thread, NULL) == 0);
 }
 
+static void require_refused(void)
+{
+    require(mallopt(M_PERTURB, 0xA5) == 0);
+    require(mallopt(M_PERTURB, 0xA5) == 0);
+    require(mallopt(M_PERTURB, 0) == 1);
+    exercise();
+}
+
 static size_t resident_bytes(void)
 {
     unsigned long size = 0, resident = 0;
@@ -124,6 +133,9 @@ int main(int count, char **arguments)
         break;
     case 'p':
         require_perturb();
+        break;
+    case 'r':
+        require_refused();
         break;
     case 'k':
         require_kept();
