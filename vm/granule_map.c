@@ -5,6 +5,7 @@
 #include "vm/granule_map.h"
 
 #include "vm/pages.h"
+#include "vm/private_memory.h"
 #include "vm/sanitizer.h"
 
 /* Common symbols come behind all other data, which thus stays together on few pages. */
@@ -173,6 +174,21 @@ bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void 
     return true;
 }
 
+void *granule_map_new_pages(struct granule_map *map, size_t bytes, void *value)
+{
+    void *start = pages_map(bytes, GRANULE_BYTES);
+    if (!start || granule_map_enter(map, start, bytes, value))
+        return start;
+    granule_map_drop_pages(map, start, bytes);
+    return NULL;
+}
+
+void granule_map_drop_pages(struct granule_map *map, void *start, size_t bytes)
+{
+    granule_map_enter(map, start, bytes, NULL);
+    pages_unmap(start, bytes);
+}
+
 /* Finds the first leaf at or behind `from` that may have entries, and the part of it to look at.
  * False: there is none. */
 static bool next_leaf(uint32_t from, uint32_t *leaf, uint32_t *low, uint32_t *high)
@@ -201,7 +217,8 @@ void granule_map_each_run(granule_map_visitor *visit, void *argument)
     for (uint32_t root = 0; next_leaf(root, &root, &low, &high); root++) { /* [entered part] */
         granule_map_entry *leaf = atomic_load_explicit(&owners.root[root], memory_order_acquire);
         for (uintptr_t index = low; leaf && index < high; index++) {
-            if (!atomic_load_explicit(&leaf[index], memory_order_relaxed))
+            const void *owner = atomic_load_explicit(&leaf[index], memory_order_relaxed);
+            if (!owner || owner == &private_memory_owner)
                 continue;
             char *granule =
                 (char *)(((uintptr_t)root << GRANULE_MAP_LEAF_BITS | index) << GRANULE_BITS);

@@ -68,6 +68,12 @@ static inline uintptr_t granule_map_skip_empty(const struct granule_map *map, ui
  * caller's own; different ranges may be entered by different threads at once. */
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value);
 
+/* Maps zero pages, whole granules, and enters `value` for them before anybody can see them. NULL
+ * when the kernel refuses, or there is no memory for a leaf. */
+void *granule_map_new_pages(struct granule_map *map, size_t bytes, void *value);
+/* Forgets pages, and gives them back. */
+void granule_map_drop_pages(struct granule_map *map, void *start, size_t bytes);
+
 /* Enters `value` for the granule that holds `address`, unless something is entered. Returns what is
  * entered then; NULL: there is no memory for a leaf. Any thread, no lock. */
 void *granule_map_claim(struct granule_map *map, const void *address, void *value);
@@ -89,8 +95,8 @@ static inline bool granule_map_set(void *start, size_t bytes, void *owner)
     return granule_map_enter(&owners, start, bytes, owner);
 }
 
-/* Visits every maximal run of granules of the heaps, in order of address. Takes time by the extent
- * of the heaps, not of the address space. */
+/* Visits every maximal run of granules of the heaps, without private memory, in order of address.
+ * Takes time by the extent of the heaps, not of the address space. */
 typedef void granule_map_visitor(void *argument, char *start, size_t bytes);
 void granule_map_each_run(granule_map_visitor *visit, void *argument);
 

@@ -22,8 +22,8 @@ static void *take(size_t bytes)
 {
     if (bytes > (size_t)(extent_end - next_free)) {
         size_t extent = round_up(bytes, GRANULE_BYTES);
-        char *start = pages_map(extent, GRANULE_BYTES);
-        if (!start || !granule_map_enter(&beside_heaps, start, extent, start))
+        char *start = granule_map_new_pages(&beside_heaps, extent, &metadata_lock);
+        if (!start)
             return NULL;
         next_free = start;
         extent_end = start + extent;

@@ -27,11 +27,16 @@ static void count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-static void *map(void *address, size_t bytes, int protection, int flags)
+static long ask_for(void *address, size_t bytes, int protection, int flags)
 {
     count(&page_calls.mmap);
-    long result =
-        SYSCALL_6(SYS_mmap, address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return SYSCALL_6(SYS_mmap, address, bytes, protection,
+                     MAP_ANONYMOUS | flags | (flags & MAP_SHARED ? 0 : MAP_PRIVATE), -1, 0);
+}
+
+static void *map(void *address, size_t bytes, int protection, int flags)
+{
+    long result = ask_for(address, bytes, protection, flags);
     return syscall_failed(result) ? NULL : (void *)result;
 }
 
@@ -61,13 +66,16 @@ static void *map_and_trim(size_t bytes, size_t alignment, int protection, int fl
 }
 
 /* For a kernel that counts what map_and_trim unmaps again as committed, and refuses it. Reserves
- * the whole, and commits the aligned part alone. */
+ * the whole, and commits the aligned part alone. Memory without access counts only if it is shared.
+ * It is committed by its protection, because a MAP_FIXED that fails may have unmapped the place
+ * (Linux before 6.12), and another thread may have it then. */
 static void *map_in_reserved(size_t bytes, size_t alignment, int protection, int flags)
 {
-    char *reserved = map_and_trim(bytes, alignment, PROT_NONE, MAP_NORESERVE);
-    char *start = reserved ? map(reserved, bytes, protection, flags | MAP_FIXED) : NULL;
-    if (reserved && !start)
-        pages_unmap(reserved, bytes);
+    char *start = map_and_trim(bytes, alignment, PROT_NONE, flags);
+    if (start && syscall_failed(SYSCALL_3(SYS_mprotect, start, bytes, protection))) {
+        pages_unmap(start, bytes);
+        return NULL;
+    }
     return start;
 }
 
@@ -134,10 +142,11 @@ bool pages_map_at(void *address, size_t bytes)
 
 bool pages_in_use(void *address, size_t bytes)
 {
-    void *got = map(address, bytes, PROT_NONE, MAP_FIXED_NOREPLACE | MAP_NORESERVE);
-    if (got)
-        pages_unmap(got, bytes);
-    return got != address;
+    long got = ask_for(address, bytes, PROT_NONE, MAP_FIXED_NOREPLACE | MAP_NORESERVE);
+    if (syscall_failed(got))
+        return got == -EEXIST;
+    pages_unmap((void *)got, bytes);
+    return (void *)got != address;
 }
 
 static bool is_to_be_had(size_t bytes, int protection, int flags)
@@ -184,6 +193,11 @@ void *pages_map(size_t bytes, size_t alignment)
     return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);
 }
 
+void *pages_map_shared(size_t bytes, size_t alignment)
+{
+    return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, MAP_SHARED);
+}
+
 bool pages_discard(void *address, size_t bytes)
 {
     count(&page_calls.madvise);
@@ -211,7 +225,11 @@ bool pages_unguard(void *address, size_t bytes)
             !syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_READ | PROT_WRITE)))
             return true;
     }
-    return map(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) != NULL;
+    if (map(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))
+        return true;
+    map_at(address, bytes, PROT_NONE,
+           MAP_NORESERVE); /* see map_in_reserved: the place may be free */
+    return false;
 }
 
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes)

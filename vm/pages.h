@@ -36,7 +36,8 @@ void *pages_reserve(size_t bytes, size_t alignment);
  * refused. */
 bool pages_map_at(void *address, size_t bytes);
 
-/* Whether any of [address, address + bytes) is mapped. */
+/* Whether any of [address, address + bytes) is mapped. False also where the kernel maps no more,
+ * for want of addresses, say. */
 bool pages_in_use(void *address, size_t bytes);
 
 /* Whether the kernel would give so many committed bytes now. */
@@ -49,6 +50,9 @@ bool addresses_are_to_be_had(size_t bytes);
  * committed. To find an aligned place may take `bytes` and `alignment` of addresses for a
  * moment. */
 void *pages_map(size_t bytes, size_t alignment);
+
+/* Like pages_map(), but shared with the children that are made from then on. */
+void *pages_map_shared(size_t bytes, size_t alignment);
 
 /* Gives memory to all pages of a range that reads as zero, as a write to each would. One call costs
  * less than a fault for each. Does nothing in a sandbox, or where the kernel cannot (before Linux
@@ -80,7 +84,7 @@ bool pages_guard(void *address, size_t bytes);
 /* Gives access again, whichever guards there are. The pages read as zero if all of them were
  * guarded and none was locked. Where the kernel refuses, or may not be asked (a sandbox), fresh
  * pages take the place, because a guard that stayed would meet the next user. False: not even that
- * was possible. */
+ * was possible. The pages are guarded still, or address space without access is in their place. */
 bool pages_unguard(void *address, size_t bytes);
 
 /* Gives back the address space. The kernel may refuse when unmapping would split a mapping

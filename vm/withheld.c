@@ -30,25 +30,14 @@ static size_t bytes_of(size_t index)
     return bytes;
 }
 
-/* Maps memory and enters it in the map before anybody can see it. Huge pages are forbidden, so that
- * the kernel keeps it apart from other memory beside it. */
+/* Huge pages are forbidden, so that the kernel keeps the memory apart from other memory beside
+ * it. */
 static char *map_entered(size_t bytes, void *value)
 {
-    char *start = pages_map(bytes, GRANULE_BYTES);
-    if (!start)
-        return NULL;
-    if (!granule_map_enter(&beside_heaps, start, bytes, value)) {
-        pages_unmap(start, bytes);
-        return NULL;
-    }
-    pages_allow_huge(start, bytes, false);
+    char *start = granule_map_new_pages(&beside_heaps, bytes, value);
+    if (start)
+        pages_allow_huge(start, bytes, false);
     return start;
-}
-
-static void unmap_entered(char *start, size_t bytes)
-{
-    granule_map_enter(&beside_heaps, start, bytes, NULL);
-    pages_unmap(start, bytes);
 }
 
 /* The start of the chunk; NULL without memory. */
@@ -65,7 +54,7 @@ static char *start_of(size_t index)
     atomic_store_explicit(&chunk->bytes, bytes, memory_order_relaxed);
     if (atomic_compare_exchange_strong(&chunk->start, &present, made))
         return made;
-    unmap_entered(made, bytes);
+    granule_map_drop_pages(&beside_heaps, made, bytes);
     return present;
 }
 

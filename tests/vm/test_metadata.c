@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "vm/granule_map.h"
 #include "vm/metadata.h"
 #include "vm/pages.h"
 
@@ -86,9 +87,31 @@ static void test_no_memory_is_said(void **state)
     assert_child_succeeds(take_records_without_memory, NULL);
 }
 
+/* There is memory for an extent, but none for the leaf of `beside_heaps` that it needs. */
+static void take_records_without_a_leaf(void *argument)
+{
+    (void)argument;
+    static char owner;
+    void *far = (void *)((uintptr_t)1 << 40);
+    require(granule_map_set(far, GRANULE_BYTES, &owner)); /* takes the leaf of the library */
+    limit_address_space(4 * GRANULE_BYTES);
+    for (int i = 0; i < 8; i++)
+        require(!metadata_alloc(GRANULE_BYTES));
+    require(pages_map(GRANULE_BYTES, GRANULE_BYTES));
+}
+
+static void test_what_cannot_be_entered_is_given_back(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(take_records_without_a_leaf, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_cannot_be_entered_is_given_back), /* before there is a leaf */
         cmocka_unit_test(test_records_are_zero_aligned_and_apart),
         cmocka_unit_test(test_a_record_may_be_larger_than_an_extent),
         cmocka_unit_test(test_the_account_knows_all_of_it),

@@ -90,6 +90,25 @@ static void test_in_use_sees_a_single_page(void **state)
     assert_true(pages_unmap(pages + SOME_BYTES - PAGE_BYTES, PAGE_BYTES));
 }
 
+static void ask_beyond_the_limit(void *argument)
+{
+    (void)argument;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    require(pages && pages_unmap(pages, PAGE_BYTES));
+    limit_address_space(0);
+    require(!pages_map_at(pages, PAGE_BYTES));
+    require(!pages_in_use(pages, PAGE_BYTES));
+    require(pages_in_use(pages + PAGE_BYTES, PAGE_BYTES));
+}
+
+static void test_refused_addresses_are_not_in_use(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(ask_beyond_the_limit, NULL);
+}
+
 static void test_discarded_pages_read_as_zero_and_are_not_resident(void **state)
 {
     (void)state;
@@ -412,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_reserved_pages_have_no_access),
         cmocka_unit_test(test_map_at_takes_only_what_is_free),
         cmocka_unit_test(test_in_use_sees_a_single_page),
+        cmocka_unit_test(test_refused_addresses_are_not_in_use),
         cmocka_unit_test(test_discarded_pages_read_as_zero_and_are_not_resident),
         cmocka_unit_test(test_resident_counts_over_long_ranges),
         cmocka_unit_test(test_a_huge_page_is_made_of_pages_and_of_none),
