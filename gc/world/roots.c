@@ -96,7 +96,6 @@
 #include "gc/world/recorder.h"
 #include "vm/asked_roots.h"
 #include "vm/granule_map.h"
-#include "vm/owner.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
@@ -495,8 +494,7 @@ static bool is_unwritten_text(const struct mapping *mapping)
 /* The report of a snapshot's child. */
 static bool is_own_record(const struct mapping *mapping)
 {
-    const struct owner *owner = granule_map_get((const void *)mapping->start);
-    return owner && owner->kind == OWNER_RECORDS;
+    return granule_map_get((const void *)mapping->start) == &private_memory_owner;
 }
 
 static bool holds_no_roots(const struct mapping *mapping)
@@ -633,10 +631,11 @@ static void keep_buffer(uintptr_t address)
         roots.visitor->kernel_writes(address);
 }
 
-/* The range may be no memory any more, or never have been: so it is read by the kernel. */
+/* The range may be no memory any more, or never have been: so it is read by the kernel. The copy
+ * must lie as the words did to a multiple of 8, for a visitor may look at these alone. */
 static void scan_asked(uintptr_t start, uintptr_t end)
 {
-    scan_through_file(round_down(start, sizeof(uint32_t)), end);
+    scan_through_file(round_down(start, sizeof(uintptr_t)), end);
 }
 
 /* A pointer that is found here is no proof that the program hides pointers: it may have asked for

@@ -25,7 +25,8 @@ enum { EXCLUDED_RANGES = 3 };
 
 /* Who is handed the roots. */
 struct root_visitor {
-    /* Each word in [start, end), at every fourth byte. */
+    /* Each word in [start, end), at every fourth byte; gc:classic looks at every eighth. Memory
+     * that was copied for it lies there as it lay to a multiple of 8. */
     void (*words)(const void *start, const void *end);
     /* Words at any address, in code that the process has generated. NULL: as `words`. */
     void (*words_in_code)(const void *start, const void *end);

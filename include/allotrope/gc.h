@@ -77,13 +77,13 @@ int allotrope_gc_collect(void) ALLOTROPE_GC_WEAK;
 void *allotrope_gc_malloc_pointer_free(size_t size) ALLOTROPE_GC_WEAK
     __attribute__((malloc, alloc_size(1)));
 
-/* From now on each word in [start, start + bytes) counts as a pointer, at every fourth byte. All
- * memory that the program can write to is looked at anyway: registers, stacks, data, mappings,
- * blocks that something points to. This is for what is not: memory from
- * allotrope_gc_malloc_pointer_free, shared files that are mapped for reading only, memory of
- * devices. A range in a block does not keep that block: pin it. What cannot be read when a
- * collection looks is passed over; what is elsewhere by then counts all the same. So remove a range
- * before its memory goes.
+/* From now on each word in [start, start + bytes) counts as a pointer, at every fourth byte (under
+ * gc:classic at addresses that are multiples of 8). All memory that the program can write to is
+ * looked at anyway: registers, stacks, data, mappings, blocks that something points to. This is for
+ * what is not: memory from allotrope_gc_malloc_pointer_free, shared files that are mapped for
+ * reading only, memory of devices. A range in a block does not keep that block: pin it. What cannot
+ * be read when a collection looks is passed over; what is elsewhere by then counts all the same. So
+ * remove a range before its memory goes.
  *
  * While another thread forks the change is noted and made when that is over; no collection comes
  * between. It returns 0 then.

@@ -536,6 +536,31 @@ static void test_the_classic_collector_heeds_pins(void **state)
     assert_child_succeeds(keep_in_classic, NULL);
 }
 
+/* gc:classic looks at every eighth byte, wherever the range begins. */
+static void keep_by_range_in_classic(void *unused)
+{
+    (void)unused;
+    start_classic();
+    require(collect() == COLLECTED);
+    make_blocks();
+    char *hidden = private_memory_map(PAGE_BYTES);
+    table = (void **)(void *)(hidden + sizeof(void *));
+    for (int i = 0; i < BLOCKS; i++)
+        table[i] = block(i);
+    uintptr_t start = (uintptr_t)table - sizeof(uint32_t);
+    size_t bytes = BLOCKS * sizeof(void *) + sizeof(uint32_t);
+    require(asked_roots_add(start, bytes) == 0);
+    require(count_whole_of_classic() == BLOCKS);
+    require(asked_roots_remove(start, bytes) == 0);
+    require(count_whole_of_classic() <= MOST_STALE);
+}
+
+static void test_to_the_classic_collector_a_range_may_begin_anywhere(void **state)
+{
+    (void)state;
+    assert_child_succeeds(keep_by_range_in_classic, NULL);
+}
+
 /* Walks. */
 
 struct met {
@@ -609,6 +634,7 @@ int main(void)
         cmocka_unit_test(test_a_range_is_read_as_far_as_it_can_be),
         cmocka_unit_test(test_a_pin_during_a_fork_waits_for_nobody_and_counts),
         cmocka_unit_test(test_the_classic_collector_heeds_pins),
+        cmocka_unit_test(test_to_the_classic_collector_a_range_may_begin_anywhere),
         cmocka_unit_test(test_a_walk_tells_what_is_live_retired_and_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
