@@ -238,14 +238,16 @@ void stop_take_late_signals(void)
 {
     static const struct timespec now = {0};
     static const uint64_t set = UINT64_C(1) << (STOP_SIGNAL - 1);
-    siginfo_t info;
-    bool taken;
-    do
-        taken = SYSCALL_4(SYS_rt_sigtimedwait, &set, &info, &now, sizeof set) == STOP_SIGNAL;
-    while (taken && info.si_code == STOP_CODE);
-    if (taken) /* glibc's */
+    siginfo_t info, of_glibc;
+    bool has_other = false;
+    while (SYSCALL_4(SYS_rt_sigtimedwait, &set, &info, &now, sizeof set) == STOP_SIGNAL)
+        if (info.si_code != STOP_CODE && info.si_code != ASK_CODE) {
+            of_glibc = info;
+            has_other = true;
+        }
+    if (has_other) /* one: glibc sends the next when this one is answered */
         SYSCALL_4(SYS_rt_tgsigqueueinfo, SYSCALL_0(SYS_getpid), SYSCALL_0(SYS_gettid), STOP_SIGNAL,
-                  &info);
+                  &of_glibc);
 }
 
 uintptr_t stop_own_gs_base(void)

@@ -62,8 +62,8 @@ bool stop_listen(void (*asked)(uintptr_t rip));
  * Valgrind). */
 uintptr_t stop_own_gs_base(void);
 
-/* Takes away the signals that stops which were given up have left pending for the calling
- * thread. */
+/* Takes away what is pending for the calling thread of signals of stops that were given up, and of
+ * requests. They would end a program that comes by execve. */
 void stop_take_late_signals(void);
 
 /* Waits a moment until the threads that were stopped are back in the program: they still have to

@@ -499,6 +499,45 @@ static void test_one_without_a_processor_is_waited_for(void **state)
     waitpid(process, NULL, 0);
 }
 
+static void send_to_oneself(int code)
+{
+    siginfo_t info = {.si_signo = STOP_SIGNAL, .si_code = code};
+    require(syscall(SYS_rt_tgsigqueueinfo, getpid(), getpid(), STOP_SIGNAL, &info) == 0);
+}
+
+static bool is_pending(void)
+{
+    uint64_t pending = 0;
+    syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    return pending >> (STOP_SIGNAL - 1) & 1;
+}
+
+static void take_in_any_order(void *unused)
+{
+    enum { STOP_CODE = -23117, ASK_CODE = -23118 };
+    (void)unused;
+    block_all_signals();
+    send_to_oneself(ASK_CODE);
+    send_to_oneself(STOP_CODE);
+    stop_take_late_signals();
+    require(!is_pending());
+    send_to_oneself(STOP_CODE);
+    send_to_oneself(SI_TKILL); /* glibc's */
+    send_to_oneself(STOP_CODE);
+    stop_take_late_signals();
+    siginfo_t info;
+    uint64_t set = UINT64_C(1) << (STOP_SIGNAL - 1);
+    require(syscall(SYS_rt_sigtimedwait, &set, &info, NULL, sizeof set) == STOP_SIGNAL);
+    require(info.si_code == SI_TKILL);
+    require(!is_pending());
+}
+
+static void test_late_signals_go_whatever_lies_between(void **state)
+{
+    (void)state;
+    assert_child_succeeds(take_in_any_order, NULL);
+}
+
 #define WITH_COUNTING(test) cmocka_unit_test_setup_teardown(test, start_counting, end_counting)
 
 int main(void)
@@ -512,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_the_time_of_an_answer_is_taken_off_a_wait),
         WITH_COUNTING(test_where_one_does_not_stop_all_go_on),
         cmocka_unit_test(test_one_without_a_processor_is_waited_for),
+        cmocka_unit_test(test_late_signals_go_whatever_lies_between),
     };
     return cmocka_run_group_tests(tests, open_stop, NULL);
 }
