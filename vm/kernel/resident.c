@@ -8,6 +8,7 @@
  */
 #include "vm/kernel/resident.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 #include "vm/kernel/page_scan.h"
@@ -61,23 +62,24 @@ static long scan_some(const struct walk *walk, uintptr_t start, struct page_regi
     return found;
 }
 
-static bool each_by_scan(const struct walk *walk)
+/* Returns 0, or the error of the kernel. Everything before `reached` has been visited then. */
+static long each_by_scan(const struct walk *walk, uintptr_t *reached)
 {
     enum { REGIONS = 32 };
     struct page_region regions[REGIONS];
-    for (uintptr_t start = walk->start; start < walk->end;) {
+    for (*reached = walk->start; *reached < walk->end;) {
         uintptr_t stopped_at;
-        long found = scan_some(walk, start, regions, REGIONS, &stopped_at);
+        long found = scan_some(walk, *reached, regions, REGIONS, &stopped_at);
         if (syscall_failed(found))
-            return false;
+            return found;
         for (long i = 0; i < found; i++)
             walk->visit(walk->argument, regions[i].start, regions[i].end,
                         (regions[i].categories & PAGE_PRESENT) != 0);
-        if (found < REGIONS || stopped_at <= start)
-            return true;
-        start = stopped_at;
+        if (found < REGIONS || stopped_at <= *reached)
+            return 0;
+        *reached = stopped_at;
     }
-    return true;
+    return 0;
 }
 
 static bool is_selected(uint64_t entry, enum selection selection)
@@ -114,14 +116,19 @@ static bool each_by_entries(const struct walk *walk)
     return true;
 }
 
+/* Only a kernel that does not know scans is not asked for one again. */
 static bool each(const struct walk *walk)
 {
+    struct walk rest = *walk;
     if (walk->file < 0)
         return false;
-    if (has_scan && each_by_scan(walk))
-        return true;
-    has_scan = false;
-    return each_by_entries(walk);
+    if (has_scan) {
+        long error = each_by_scan(walk, &rest.start);
+        if (error == 0)
+            return true;
+        has_scan = error != -ENOTTY && error != -EINVAL;
+    }
+    return each_by_entries(&rest);
 }
 
 bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
@@ -192,7 +199,8 @@ void resident_count_add(struct resident_count *count, char *start, size_t bytes)
     uint64_t sum = 0;
     const struct walk walk = {count->page_file, (uintptr_t)start, (uintptr_t)start + bytes,
                               WITHOUT_FILES,    add_readable,     &sum};
-    if (count->page_file < 0 || !each_by_scan(&walk)) {
+    uintptr_t reached;
+    if (count->page_file < 0 || each_by_scan(&walk, &reached) != 0) {
         sum = pages_resident(start, bytes);
         count->is_exact = false;
     }

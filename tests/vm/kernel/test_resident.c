@@ -153,6 +153,18 @@ static void test_without_the_kernels_word_nothing_is_visited(void **state)
     unmap(pages);
 }
 
+static void test_one_failure_does_not_end_scans(void **state)
+{
+    (void)state;
+    struct visited visited = {0};
+    char *pages = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    bool had_scan = has_scan;
+    page_file = 1 << 20; /* nothing is open there */
+    assert_false(resident_each((uintptr_t)pages, (uintptr_t)pages + PAGE_BYTES, visit, &visited));
+    assert_int_equal(has_scan, had_scan);
+    unmap(pages);
+}
+
 /* The counts. */
 
 static void test_pages_are_alone_until_a_child_has_them_too(void **state)
@@ -297,6 +309,7 @@ int main(void)
         BOTH_WAYS(test_pages_of_a_file_that_were_only_read_are_left_out),
         BOTH_WAYS(test_of_a_shared_mapping_what_the_process_has_touched_is_visited),
         BOTH_WAYS(test_without_the_kernels_word_nothing_is_visited),
+        cmocka_unit_test_setup_teardown(test_one_failure_does_not_end_scans, open_scanning, NULL),
         cmocka_unit_test(test_pages_that_were_only_read_are_not_counted),
         cmocka_unit_test(test_a_forked_child_counts_its_own_pages),
         cmocka_unit_test(test_where_the_page_file_cannot_be_had_the_count_says_so),
