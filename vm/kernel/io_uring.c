@@ -68,7 +68,7 @@ static bool read_ring(struct reading *reading, const char *path)
         memmove(reading->memory, reading->memory + done, length);
     }
     process_close(file);
-    return bytes == 0;
+    return bytes == 0 && length == 0; /* no line was cut off, or too long */
 }
 
 static bool visit_ring(void *argument, const char *path)

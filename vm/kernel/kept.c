@@ -30,8 +30,11 @@ bool kept_take(struct kept *kept, long opened)
     if (syscall_failed(opened))
         return false;
     kept->descriptor = move_high((int)opened);
-    if (syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status)))
+    if (syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status))) {
+        SYSCALL_1(SYS_close, kept->descriptor);
+        kept->descriptor = -1;
         return false;
+    }
     kept->device = status.st_dev;
     kept->inode = status.st_ino;
     return true;

@@ -17,7 +17,8 @@ struct kept {
     ino_t inode;
 };
 
-/* Keeps what a system call has opened, under a high number. False: the call had failed. */
+/* Keeps what a system call has opened, under a high number if the limit allows one. False: the call
+ * had failed, or the kernel does not tell what is open; nothing is open then. */
 bool kept_take(struct kept *kept, long opened);
 bool kept_is_open(const struct kept *kept);
 /* Closes it, unless the program has. */

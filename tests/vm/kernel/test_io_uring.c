@@ -75,12 +75,24 @@ static void test_a_ring_that_is_busy_has_not_told(void **state)
     assert_int_equal(count, 0);
 }
 
+/* The command line has no newline, as a line that is cut off. */
+static void test_a_line_without_an_end_has_not_been_read(void **state)
+{
+    (void)state;
+    char memory[4096];
+    struct reading reading = {.memory = memory, .bytes = sizeof memory, .visit = note};
+    assert_true(process_open());
+    assert_true(read_ring(&reading, "comm"));
+    assert_false(read_ring(&reading, "cmdline"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_buffers_and_nothing_else_are_found_however_lines_are_cut),
         cmocka_unit_test(test_a_ring_without_buffers_lists_none),
         cmocka_unit_test(test_a_ring_that_is_busy_has_not_told),
+        cmocka_unit_test(test_a_line_without_an_end_has_not_been_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
