@@ -287,11 +287,11 @@ static bool grow(size_t needed)
         if (classic->increment > LARGEST_INCREMENT)
             classic->increment = LARGEST_INCREMENT;
     }
-    classic->growths++;
-    for (; step > needed; step /= 2)
-        if (classic_heap_grow(&classic->heap, step))
-            return true;
-    return classic_heap_grow(&classic->heap, needed);
+    while (step > needed && !classic_heap_grow(&classic->heap, step))
+        step /= 2;
+    bool has_grown = step > needed || classic_heap_grow(&classic->heap, needed);
+    classic->growths += has_grown;
+    return has_grown;
 }
 
 static bool reclaimed_too_little(void)

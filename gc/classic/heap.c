@@ -132,11 +132,11 @@ static char *take_chunks(struct classic_heap *heap, size_t bytes)
     size_t gap = -(uintptr_t)start % CLASSIC_CHUNK_BYTES;
     if (!start || gap == 0)
         return start;
-    if (!heap->pages->extend(heap->pages, gap)) {
-        heap->pages->retract(heap->pages, bytes);
-        return NULL;
-    }
-    return start + gap;
+    char *more = heap->pages->extend(heap->pages, gap);
+    if (more == start + bytes)
+        return start + gap;
+    heap->pages->retract(heap->pages, more ? gap : bytes); /* what lies apart is no part of it */
+    return NULL;
 }
 
 bool classic_heap_grow(struct classic_heap *heap, size_t bytes)

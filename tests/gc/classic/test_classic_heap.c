@@ -268,6 +268,18 @@ static void test_room_for_is_enough_and_a_refusal_changes_nothing(void **state)
     assert_true(classic_heap_is_valid(&heap));
 }
 
+/* The source is at no multiple of a chunk. It gives what is to fill the gap elsewhere. */
+static void test_what_is_given_in_two_places_is_not_taken_for_one(void **state)
+{
+    (void)state;
+    source.end += 16;
+    source.calls_until_apart = 1;
+    assert_false(classic_heap_grow(&heap, 4096));
+    assert_int_equal(classic_heap_bytes(&heap), 0);
+    assert_true(classic_heap_grow(&heap, 4096));
+    assert_true(classic_heap_is_valid(&heap));
+}
+
 /* The model. */
 
 enum { OBJECTS = 4000, LINKS = 4, ROOTS = 40 };
@@ -424,6 +436,7 @@ int main(void)
         TEST(test_what_is_swept_is_handed_out_again_in_order_and_clear),
         TEST(test_over_aligned_objects_are_kept_by_their_start),
         TEST(test_room_for_is_enough_and_a_refusal_changes_nothing),
+        TEST(test_what_is_given_in_two_places_is_not_taken_for_one),
         TEST(test_agrees_with_a_model_on_random_graphs),
         TEST(test_walk_tells_free_objects_from_others),
     };
