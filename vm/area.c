@@ -80,12 +80,14 @@ static bool take_extent(struct area *area, size_t wanted, size_t least)
     }
 }
 
-/* What the area holds, and the part of the shadow that goes with it. */
-static void account(ptrdiff_t bytes)
+/* What the area holds, and the part of the shadow that goes with it: the bytes before and after a
+ * change. */
+static void account(size_t before, size_t after)
 {
-    account_areas(bytes);
+    account_areas((ptrdiff_t)(after - before));
     if (window.shadow_shift > 0)
-        account_metadata(bytes / (1 << window.shadow_shift));
+        account_metadata((ptrdiff_t)(after >> window.shadow_shift) -
+                         (ptrdiff_t)(before >> window.shadow_shift));
 }
 
 static bool make_room(struct area *area, size_t bytes)
@@ -116,7 +118,7 @@ void *area_extend(struct area *area, size_t bytes)
                                                          : (size_t)(area->stale_end - start));
     publish(area->brk, start + bytes);
     area->bytes += bytes;
-    account((ptrdiff_t)bytes);
+    account(area->bytes - bytes, area->bytes);
     return start;
 }
 
@@ -133,7 +135,7 @@ bool area_retract(struct area *area, size_t bytes)
         area->stale_end = old_pages_end;
     publish(area->brk, end);
     area->bytes -= bytes;
-    account(-(ptrdiff_t)bytes);
+    account(area->bytes + bytes, area->bytes);
     return true;
 }
 

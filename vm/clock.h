@@ -11,9 +11,10 @@
 
 #include "vm/syscall.h"
 
+/* 0 where the kernel refuses the clock. */
 static inline uint64_t clock_ns(clockid_t clock)
 {
-    struct timespec time;
+    struct timespec time = {0};
     SYSCALL_2(SYS_clock_gettime, clock, &time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
