@@ -106,7 +106,7 @@ static int64_t socket_timeout_ns(int descriptor, int name)
     return timeout.tv_sec * INT64_C(1000000000) + timeout.tv_usec * INT64_C(1000);
 }
 
-/* What is left of it since the wait has begun. -1: there is none. */
+/* What is left of it since the wait has begun. -1: there is none, or none any more. */
 static int remaining_timeout_ms(const struct wait *wait, int descriptor, int name)
 {
     int64_t timeout_ns = may_have_timeout() ? socket_timeout_ns(descriptor, name) : 0;
@@ -120,8 +120,7 @@ static bool must_restart_on_socket(struct wait *wait, long result, int descripto
     if (!may_be_restarted(wait, result) || !was_interrupted(wait))
         return false;
     struct pollfd waited_for = {.fd = descriptor, .events = event};
-    int found =
-        poll(&waited_for, 1, remaining_ms(wait, socket_timeout_ns(descriptor, timeout_name)));
+    int found = poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, timeout_name));
     if (found <= 0) {
         errno = found == 0 ? EAGAIN : errno; /* as the socket's own timeout sets it */
         return false;
@@ -664,7 +663,8 @@ static int receive_messages(int descriptor, struct mmsghdr *messages, unsigned c
 /* A collection may end it early, with the messages that have come. It is not continued: the kernel
  * does not tell how much of the limit is left for the next message, and it shows an error only by
  * consuming it. If a signal ends a call that has messages, Linux stores an error in the socket. The
- * next call would return it, so it is taken away here. */
+ * next call would return it, so it is taken away here. (An error of the socket's own that comes
+ * just then is taken away with it.) */
 EXPORT int recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *span)
 {

@@ -755,6 +755,32 @@ static void wait_while_collecting(void)
     require(pthread_join(thread, NULL) == 0);
 }
 
+/* A socket's limit is taken away by one thread while another waits, and a collection comes then. */
+
+static void *receive_byte(void *unused)
+{
+    char byte;
+    waiter = gettid();
+    require(recv(ends[0], &byte, 1, 0) == 1);
+    return unused;
+}
+
+static void lift_limit(void)
+{
+    pthread_t thread;
+    struct timeval limit = {.tv_sec = 1000}, none = {0};
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    require(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    require(pthread_create(&thread, NULL, receive_byte, NULL) == 0);
+    while (!waiter || call_of(waiter) != SYS_recvfrom)
+        sched_yield();
+    require(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none) == 0);
+    while (call_of(waiter) != SYS_poll)
+        malloc_trim(0);
+    require(send(ends[1], "x", 1, 0) == 1);
+    require(pthread_join(thread, NULL) == 0);
+}
+
 /* The names that begin so. */
 static const struct {
     const char *beginning;
@@ -766,6 +792,7 @@ static const struct {
     {"peek", peek_while_collecting},
     {"signals", signals_end_waits},
     {"short-sleeps", short_sleeps},
+    {"lifted-limit", lift_limit},
     {"bad-ring-argument", bad_ring_argument},
     {"", wait_while_collecting},
 };
