@@ -12,7 +12,9 @@
  *
  * With an allocator that is no collector, each function is libc's.
  */
+#include <aio.h>
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -22,6 +24,7 @@
 #include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/sem.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -254,7 +257,7 @@ EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
 
 #ifdef PIC /* in a static program these are libc's own */
 
-/* Whole seconds do not tell how much is left. */
+/* What libc's sleep returns are whole seconds, too coarse to tell how much is left. */
 EXPORT unsigned sleep(unsigned seconds)
 {
     FIND_NEXT(sleep);
@@ -325,6 +328,38 @@ EXPORT int pselect(int count, fd_set *to_read, fd_set *to_write, fd_set *excepti
     return result;
 }
 
+EXPORT int aio_suspend(const struct aiocb *const requests[], int count, const struct timespec *span)
+{
+    WAIT_SPAN(aio_suspend, span, -ENOSYS, requests, count, left);
+}
+
+EXPORT int aio_suspend64(const struct aiocb64 *const requests[], int count,
+                         const struct timespec *span)
+{
+    return aio_suspend((const struct aiocb *const *)requests, count, span);
+}
+
+/* Its error is what it returns, not errno. */
+static int suspend_for_names(const struct gaicb *const requests[], int count,
+                             const struct timespec *span)
+{
+    FIND_NEXT(gai_suspend);
+    int result = next(requests, count, span);
+    if (result == EAI_INTR)
+        errno = EINTR;
+    return result;
+}
+
+EXPORT int gai_suspend(const struct gaicb *const requests[], int count, const struct timespec *span)
+{
+    struct wait wait = begin_wait(true, span != NULL);
+    struct timespec left;
+    int result = suspend_for_names(requests, count, span);
+    while (result == EAI_INTR && must_restart_span(&wait, result, span, &left))
+        result = suspend_for_names(requests, count, span ? &left : NULL);
+    return result;
+}
+
 /* The body of a function that has no limit, or a point in time. */
 #define WAIT_AS_BEFORE(name, ...)                   \
     do {                                            \
@@ -370,6 +405,11 @@ EXPORT int semop(int set, struct sembuf *operations, size_t count)
 EXPORT ssize_t msgrcv(int queue, void *message, size_t bytes, long type, int flags)
 {
     WAIT_AS_BEFORE(msgrcv, queue, message, bytes, type, flags);
+}
+
+EXPORT int tcdrain(int descriptor)
+{
+    WAIT_AS_BEFORE(tcdrain, descriptor);
 }
 
 EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *time)

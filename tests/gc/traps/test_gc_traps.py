@@ -42,7 +42,7 @@ WAITS = (
     "clock-nanosleep-no-rest usleep poll-limit ppoll-limit select-limit epoll-limit "
     "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
     "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit recvmmsg-limit "
-    "sendmmsg-limit lifted-limit epoll-span semtimedop sigtimedwait signals "
+    "sendmmsg-limit lifted-limit epoll-span semtimedop sigtimedwait aio-suspend signals "
     "peek peek-message short-sleeps short-writes file-limit sleep sleep-again bad-ring-argument "
     "poll-other-name nanosleep-other-name long-write-other-name long-send-other-name "
     "long-write-at-position"

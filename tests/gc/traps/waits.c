@@ -6,6 +6,7 @@
  * do so nor be cut short or drawn out. A signal of the program's ends a wait as ever. The argument
  * names the wait.
  */
+#include <aio.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
@@ -271,6 +272,17 @@ static bool in_sigtimedwait(void)
     return sigtimedwait(&set, NULL, &time) == -1 && errno == EAGAIN;
 }
 
+static bool in_aio_suspend(void)
+{
+    static char byte;
+    static struct aiocb request = {.aio_buf = &byte, .aio_nbytes = 1};
+    const struct aiocb *requests[] = {&request};
+    struct timespec time = span();
+    request.aio_fildes = ends[0];
+    require(aio_read(&request) == 0);
+    return aio_suspend(requests, 1, &time) == -1 && errno == EAGAIN;
+}
+
 static bool in_nanosleep(void)
 {
     struct timespec time = span();
@@ -369,6 +381,7 @@ static limited_wait *find_limited_wait(void)
         {"epoll-span", in_epoll_span},
         {"semtimedop", in_semtimedop},
         {"sigtimedwait", in_sigtimedwait},
+        {"aio-suspend", in_aio_suspend},
         {"nanosleep", in_nanosleep},
         {"sleep-again", in_sleep_again},
         {"nanosleep-no-rest", in_nanosleep_no_rest},
