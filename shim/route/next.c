@@ -89,7 +89,8 @@ static void name_next(void)
         memcpy(output_passed_to, name, length);
 }
 
-/* Where the next malloc is libc's own, its calls are the program's, and are seen. */
+/* Where the next malloc is libc's own, calls of __libc_malloc and the like are the program's: they
+ * go through the route, and observers see them. */
 static void look_up_libc(void)
 {
     struct libc_functions libc;

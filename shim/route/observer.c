@@ -17,13 +17,14 @@ static unsigned count;
 
 struct route observers_start(const struct configuration *configuration, struct route route)
 {
-    for (size_t i = 0; observers[i] && count < MOST_OBSERVERS; i++) {
+    for (size_t i = 0; observers[i]; i++) {
         const char *value = environment_get(observers[i]->variable);
         if (!value &&
             !(observers[i]->is_needed && observers[i]->is_needed(configuration->allocator)))
             continue;
         if (!value || output_is_standard_error(value))
             message_keep_stderr();
+        check(count < MOST_OBSERVERS);
         on[count++] = observers[i];
         route = observers[i]->start(configuration, route, value);
     }

@@ -20,7 +20,7 @@
  *         return block;
  *     }
  *     ... the same for alloc_zeroed, alloc_aligned, free, resize; usable_size and owns are
- *     left as they are
+ *     left as they are, unless the observer must know when the allocator runs (doorbells.c)
  *
  *     static struct route start(const struct configuration *configuration, struct route behind,
  *                               const char *value)
@@ -85,7 +85,8 @@ struct route callers_route(struct route inner);
 uint32_t callers_call_stack(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
                             uint32_t most);
 
-/* The value of an observer's variable, where it names the file of a report. */
+/* The value of an observer's variable, where it names the file of a report. One that is too long
+ * ends the process; so does one that there is no memory for, and the line says the same. */
 struct output_pattern observer_destination(const char *value, const char *variable);
 
 void observers_before_main(void);

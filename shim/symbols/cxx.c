@@ -83,6 +83,7 @@ static void *new_or_null(const char *name, struct form form, size_t size)
 /* The mangled names, which no header declares. m: size_t; v: void; RKSt9nothrow_t: const
  * nothrow_t &; St11align_val_t: an enumeration over size_t. */
 
+#define UNUSED_NOTHROW const void *nothrow __attribute__((unused))
 #define NEW(name, ...)              \
     EXPORT void *name(__VA_ARGS__); \
     EXPORT void *name(__VA_ARGS__)
@@ -119,29 +120,25 @@ NEW(_ZnamSt11align_val_t, size_t size, size_t alignment)
     return new_aligned_or_throw((struct form){true, alignment}, size);
 }
 
-NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *nothrow __attribute__((unused)))
+NEW(_ZnwmRKSt9nothrow_t, size_t size, UNUSED_NOTHROW)
 {
     return new_or_null("_ZnwmRKSt9nothrow_t", (struct form){false, 0}, size);
 }
 
-NEW(_ZnamRKSt9nothrow_t, size_t size, const void *nothrow __attribute__((unused)))
+NEW(_ZnamRKSt9nothrow_t, size_t size, UNUSED_NOTHROW)
 {
     return new_or_null("_ZnamRKSt9nothrow_t", (struct form){true, 0}, size);
 }
 
-NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment,
-    const void *nothrow __attribute__((unused)))
+NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment, UNUSED_NOTHROW)
 {
     return new_or_null("_ZnwmSt11align_val_tRKSt9nothrow_t", (struct form){false, alignment}, size);
 }
 
-NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment,
-    const void *nothrow __attribute__((unused)))
+NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment, UNUSED_NOTHROW)
 {
     return new_or_null("_ZnamSt11align_val_tRKSt9nothrow_t", (struct form){true, alignment}, size);
 }
-
-#define UNUSED_NOTHROW const void *nothrow __attribute__((unused))
 
 DELETE(_ZdlPv, call_operator(destroy)(block))
 DELETE(_ZdaPv, call_operator(destroy_array)(block))

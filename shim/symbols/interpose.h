@@ -23,7 +23,7 @@
 #define ALSO_CALLED(other, name) _Static_assert(sizeof(name) > 0, "")
 #endif
 
-/* In old headers, or in none. */
+/* Old headers declare these, or none does. */
 EXPORT void cfree(void *block);
 EXPORT void free_sized(void *block, size_t size);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);

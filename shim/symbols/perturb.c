@@ -38,7 +38,8 @@ static void *perturbed_alloc_aligned(size_t alignment, size_t size)
     return fill_new(inner.alloc_aligned(alignment, size), size);
 }
 
-/* The usable size of a block that is not live is 0. */
+/* A block that is not live has a usable size of 0. (The classic presets do not know which are live:
+ * there a second free overwrites the block again.) */
 static void perturbed_free(void *block)
 {
     int value = value_now();

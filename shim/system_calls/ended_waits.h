@@ -23,7 +23,7 @@ struct wait {
 };
 
 /* How the allocator tells of ended waits. NULL: there are no collections, and nothing is to be
- * asked of the kernel: it may be a sandbox. */
+ * asked of the kernel: the process may be in a sandbox. */
 static inline uint32_t (*collections_end_waits(void))(void)
 {
     const struct allocator *allocator = route_resolve()->allocator;

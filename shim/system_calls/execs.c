@@ -2,11 +2,11 @@
  *
  * execs.c: the end of a program that goes on as another one.
  *
- * A collection stops threads by a signal. One that is in execve already takes no signal any more:
- * it stays, and kills the new program, which has no handler for it. So the collector is told before
- * and, since the call may fail, after. libc's own functions call each other directly, so each is
- * here. As libc's, they may be called from a signal handler and in a vfork child: they take no
- * memory but the stack.
+ * A collection stops threads by a signal. A thread that is already in execve handles none: the
+ * signal stays pending, and kills the new program, which has no handler for it. So the collector is
+ * told before and, since the call may fail, after. libc's own functions call each other directly,
+ * so each is here. As libc's, they may be called from a signal handler and in a vfork child: they
+ * take no memory but the stack.
  */
 #include <stdarg.h>
 #include <unistd.h>

@@ -37,7 +37,8 @@
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
-/* Without collections nothing is pinned, and nothing asked of the kernel: it may be a sandbox. */
+/* Without collections nothing is pinned, and nothing is asked of the kernel: the process may be in
+ * a sandbox. */
 static const struct allocator *allocator_to_pin_in(void)
 {
     const struct allocator *allocator = route_resolve()->allocator;

@@ -40,15 +40,16 @@ struct message_parts {
 /* As pin_message, of the next part. One of more than LONGEST_MESSAGE bytes is passed over. */
 void pin_part(struct message_parts *message, const void *part, size_t bytes);
 
-/* Both do for all parts of a message what pin_part() does for one. */
+/* As pin_part, of all parts of a message: of these, or of those that a header lists. */
 void pin_parts(const struct iovec *parts, size_t count);
 void pin_header(const struct msghdr *header);
 
 /* Pages are about to be made that nobody may touch; see struct allocator. */
 void tell_pages_may_fault(void);
 
-/* Memory is about to be excepted from children no longer; or has come from elsewhere, and may be
- * excepted. Both do nothing before any was. */
+/* tell_not_excepted: the memory is about to be unmapped, mapped over, moved or advised otherwise,
+ * so it may be excepted from children no longer. tell_moved: memory has been moved here, and may be
+ * excepted. Before the program has excepted memory for the first time both do nothing. */
 void tell_not_excepted(const void *start, size_t bytes);
 void tell_moved(const void *start, size_t bytes);
 

@@ -76,7 +76,7 @@ EXPORT void *mremap(void *start, size_t bytes, size_t new_bytes, int flags, ...)
     return mapping;
 }
 
-/* How large the memory is only the kernel knows. */
+/* Only the kernel knows how large the segment is. So no memory at all counts as excepted then. */
 EXPORT void *shmat(int identifier, const void *place, int flags)
 {
     NEXT_IF_KNOWN(shmat);

@@ -23,7 +23,7 @@ void tell_pages_may_fault(void)
         allocator->pages_may_fault();
 }
 
-/* Whether any memory ever was. */
+/* Whether the program has ever excepted memory from its children. */
 static _Atomic bool is_any_excepted;
 
 static void tell_excepted(const void *start, size_t bytes)

@@ -7,8 +7,8 @@
  * `write` and its kin for sockets are in transfers.c, which also completes them.
  *
  * A driver may hand a structure back to the program that came with a request, as those for graphics
- * and USB do: so what is given to ioctl is looked at too. One request of
- * ioctl makes pages that a collector must not touch; it is told before.
+ * and USB do: so what is given to ioctl is looked at too. One request of ioctl makes pages that a
+ * collector must not touch; it is told before.
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

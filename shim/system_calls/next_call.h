@@ -16,8 +16,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* found: NULL until it is found; `found` itself where a call has looked in vain. No call looks
- * again: a search that fails allocates, and is told by dlerror(). Writer: whoever looks. */
+/* found: NULL until it is found; `found` itself where a call has looked in vain. Later calls do not
+ * look again: a search that fails allocates, and is told by dlerror(). (Where the constructor has
+ * looked in vain, `found` stays NULL, and the first call looks.) Writer: whoever looks. */
 struct next_function {
     const char *name;
     void *_Atomic found;

@@ -36,9 +36,10 @@ EXPORT int setns(int descriptor, int kind)
     return allow_collections(&hold, result);
 }
 
-/* libc's make the change in all threads. A static program has them, and they cannot be found from
- * here. None is a point of cancellation. (initgroups may be: it asks name services, which may take
- * long. What it changes is less than a helper could use.) */
+/* libc's functions make the change in all threads. A static program has libc's own: they cannot be
+ * found from here. None of these is a point of cancellation. (initgroups may be one, and is not
+ * here: it asks name services, which may take long. A thread of the collector that keeps the old
+ * groups can do nothing with them.) */
 #ifdef PIC
 EXPORT int setuid(uid_t user)
 {

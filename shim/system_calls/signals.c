@@ -101,8 +101,8 @@ EXPORT __attribute__((alias("sigaction"), nothrow, leaf)) __typeof__(sigaction) 
  * said so. libc keeps its own such set for the signals that it is left. */
 static _Atomic uint64_t interrupting;
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
-
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 EXPORT int siginterrupt(int number, int interrupts)
 {
     const struct allocator *allocator = allocator_of(number);
@@ -119,6 +119,7 @@ EXPORT int siginterrupt(int number, int interrupts)
     action.sa_flags = (action.sa_flags & ~SA_RESTART) | (interrupts ? 0 : SA_RESTART);
     return set_action(allocator, number, &action, NULL);
 }
+#pragma GCC diagnostic pop
 
 /* signal() and its kin, by the flags that each stands for. */
 static sighandler_t set_handler(const struct allocator *allocator, int number, sighandler_t handler,

@@ -45,8 +45,8 @@ static inline void end_hold(void *argument)
     signals_restore(before);
 }
 
-/* Without collections there is nothing to hold, and nothing is asked of the kernel: it may be a
- * sandbox. Else [held is noted]. */
+/* Without collections there is nothing to hold, and nothing is asked of the kernel: the process may
+ * be in a sandbox. Else [held is noted]. */
 static inline void hold_collections(struct hold *hold)
 {
     const struct allocator *allocator = route_resolve()->allocator;
