@@ -105,5 +105,5 @@ uint64_t coarse_ns(void)
     struct timespec time;
     if (function(CLOCK_MONOTONIC_COARSE, &time) != 0)
         return 0;
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    return timespec_ns(time);
 }

@@ -11,12 +11,17 @@
 
 #include "vm/syscall.h"
 
+static inline uint64_t timespec_ns(struct timespec time)
+{
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
 /* 0 where the kernel refuses the clock. */
 static inline uint64_t clock_ns(clockid_t clock)
 {
     struct timespec time = {0};
     SYSCALL_2(SYS_clock_gettime, clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    return timespec_ns(time);
 }
 
 /* Whether the clock goes on while the threads that it may count stand still. */

@@ -51,6 +51,7 @@
 #include "vm/kernel_action.h"
 #include "vm/pages.h"
 #include "vm/protection_keys.h"
+#include "vm/signals.h"
 #include "vm/syscall.h"
 
 #ifndef SYS_openat2 /* of Linux 5.6 and 5.16: headers may be older */
@@ -255,7 +256,7 @@ static bool program_has_signal(const ucontext_t *context, unsigned long without)
     uint64_t pending = 0, blocked;
     memcpy(&blocked, &context->uc_sigmask, sizeof blocked);
     SYSCALL_2(SYS_rt_sigpending, &pending, sizeof pending);
-    pending &= ~blocked & ~(UINT64_C(1) << (STOP_SIGNAL - 1));
+    pending &= ~blocked & ~signal_bit(STOP_SIGNAL);
     for (; pending; pending &= pending - 1) {
         struct kernel_action action = {0};
         kernel_set_action(__builtin_ctzl(pending) + 1, NULL, &action);

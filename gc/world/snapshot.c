@@ -29,6 +29,7 @@
 #include "vm/owner.h"
 #include "vm/pages.h"
 #include "vm/private_memory.h"
+#include "vm/signals.h"
 #include "vm/syscall.h"
 #include "vm/withheld.h"
 
@@ -70,7 +71,7 @@ static void follow_parent(void)
 {
     struct kernel_action action = {end_with_parent, SA_SIGINFO | SA_RESTART | KERNEL_RESTORER,
                                    restore_from_signal, ~UINT64_C(0)};
-    uint64_t set = UINT64_C(1) << (PARENT_SIGNAL - 1);
+    uint64_t set = signal_bit(PARENT_SIGNAL);
     kernel_set_action(PARENT_SIGNAL, &action, NULL);
     SYSCALL_4(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof set);
     SYSCALL_2(SYS_prctl, PR_SET_PDEATHSIG, PARENT_SIGNAL);

@@ -75,6 +75,7 @@
 #include "vm/clock.h"
 #include "vm/kernel_action.h"
 #include "vm/lock.h"
+#include "vm/signals.h"
 #include "vm/syscall.h"
 
 enum {
@@ -91,7 +92,8 @@ enum {
 static const uint64_t ACK_TIMEOUT_NS = 100000000, STARVED_TIMEOUT_NS = 20000000000;
 enum { FIRST_CHECK_NS = 1000000 };
 
-/* PF_* of include/linux/sched.h, as in field 9 of stat. Who has ended is still called exiting. */
+/* PF_* of include/linux/sched.h, as in field 9 of stat. EXITING stays set in a thread
+ * that has ended and is listed all the same. */
 enum { EXITING = 0x4, IO_WORKER = 0x10, USER_WORKER = 0x4000 };
 
 struct frame {
@@ -237,7 +239,7 @@ bool stop_listen(void (*asked)(uintptr_t rip))
 void stop_take_late_signals(void)
 {
     static const struct timespec now = {0};
-    static const uint64_t set = UINT64_C(1) << (STOP_SIGNAL - 1);
+    const uint64_t set = signal_bit(STOP_SIGNAL);
     siginfo_t info, of_glibc;
     bool has_other = false;
     while (SYSCALL_4(SYS_rt_sigtimedwait, &set, &info, &now, sizeof set) == STOP_SIGNAL)
@@ -346,7 +348,7 @@ static bool is_starved(struct thread_record *record)
     long clock = (long)((unsigned)~record->thread << 3 | OF_ONE_THREAD | ALL_TIME);
     if (syscall_failed(SYSCALL_2(SYS_clock_gettime, (int)clock, &time)))
         return false;
-    uint64_t ran = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    uint64_t ran = timespec_ns(time);
     if (!record->has_run) {
         record->has_run = true;
         record->ran = ran;

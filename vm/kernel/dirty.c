@@ -29,7 +29,7 @@
 #include "vm/private_memory.h"
 #include "vm/syscall.h"
 
-enum { PAGE_BITS = 12, LEAF_PAGES = 512, WORD_PAGES = 64, LEAF_WORDS = LEAF_PAGES / WORD_PAGES };
+enum { LEAF_PAGES = 512, WORD_PAGES = 64, LEAF_WORDS = LEAF_PAGES / WORD_PAGES };
 enum { LEAF_BITS = 21, BRANCH_BITS = 13, ROOT_BITS = 13 };
 #define LEAF_BYTES ((uintptr_t)1 << LEAF_BITS)
 
