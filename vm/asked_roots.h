@@ -7,9 +7,9 @@
  * twice. They are kept whatever the allocator is, so a program meets the same answers everywhere.
  *
  * Who writes: any thread, under the lock. While a process forks, a change waits for the end of the
- * fork, but its caller does not (vm/freeze.h). Any function may return ENOMEM then: there is no
- * memory to note the change, and it is not made. A collector takes the lock before it stops the
- * world, so no stopped thread is in the middle of a change.
+ * fork, but its caller does not (vm/freeze.h). Every function returns 0 then, since nobody has
+ * looked, or ENOMEM: there is no memory to note the change, and it is not made. A collector takes
+ * the lock before it stops the world, so no stopped thread is in the middle of a change.
  *
  * The functions return 0 or a number of errno.
  */
@@ -25,12 +25,12 @@ void asked_roots_init(void);
 
 /* ENOMEM. The range need not be readable, nor stay so. */
 int asked_roots_add(uintptr_t start, size_t bytes);
-/* ENOENT: it was not added, or not with so many bytes. */
+/* ENOENT, but not during a fork: it was not added, or not with so many bytes. */
 int asked_roots_remove(uintptr_t start, size_t bytes);
 
 /* address: not 0. ENOMEM. */
 int asked_roots_pin(uintptr_t address);
-/* ENOENT: it is not pinned. */
+/* ENOENT, but not during a fork: it is not pinned. */
 int asked_roots_unpin(uintptr_t address);
 
 /* For a collector: before the world is stopped, and when it runs again. */

@@ -25,9 +25,10 @@ enum { GRANULE_MAP_LEAF_BITS = 16, GRANULE_MAP_ROOT_BITS = 15, GRANULE_BITS = 16
 
 typedef void *_Atomic granule_map_entry;
 
-/* A map that is all zero is empty. `owners` leads to the owners of the heaps' memory.
- * `beside_heaps` knows memory that is ours but no heap's (records, the statistics' tables): no root
- * of a collection. Statistics keep a map of their own. */
+/* A map that is all zero is empty. `owners` leads to the owners of the heaps' memory, and knows
+ * private memory (private_memory.h). `beside_heaps` knows memory that is ours but no heap's
+ * (records, the statistics' tables): no root of a collection. Statistics keep a map of their own.
+ */
 struct granule_map {
     granule_map_entry *_Atomic root[1 << GRANULE_MAP_ROOT_BITS];
 };

@@ -11,7 +11,9 @@
 #include "vm/syscall.h"
 
 static long process;
-static volatile char *byte; /* not zero, but in a copy that is not told of; NULL: not begun */
+/* Not 0, except in a copy of the process for which own_memory_forked was not called: the kernel has
+ * wiped its page there. NULL: own_memory_init was not called. */
+static volatile char *byte;
 
 void own_memory_init(char *page)
 {

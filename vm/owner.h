@@ -11,7 +11,8 @@ enum owner_kind {
     OWNER_LARGE,
     OWNER_SLAB,       /* alloc/blocks/slab.h */
     OWNER_FREE_RUN,   /* alloc/blocks/runs.h */
-    OWNER_RECORDS,    /* the heap's own memory: no block can lie in it */
+    OWNER_RECORDS,    /* memory of ours in which no block lies. But gc:classic, which asks for no
+                         kind, has it for its heap */
     OWNER_FORK_BLOCK, /* alloc/fork_block.h */
     OWNER_GUARDED,    /* alloc/checked/pool.h */
 };

@@ -18,15 +18,16 @@ static inline uint64_t signal_bit(int signal)
 
 #define ALL_SIGNALS (~UINT64_C(0))
 
-/* All but those of faults, and the two of libc's own. By one of these the collector stops threads,
- * so a thread with these blocked may wait for a collection. */
+/* All but those of faults, and the two of libc's own, 32 and 33. The collector stops threads by 33,
+ * which is not in the set: a thread that blocks the set can be stopped, so it may wait for a
+ * collection. */
 static inline uint64_t signals_of_program(void)
 {
     return ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGFPE) | signal_bit(SIGILL) |
              signal_bit(SIGTRAP) | signal_bit(SIGSYS) | signal_bit(32) | signal_bit(33));
 }
 
-/* Blocks these, too. Returns what was blocked before, for signals_restore(). */
+/* Blocks the signals of a set, too. Returns what was blocked before, for signals_restore(). */
 static inline uint64_t signals_block(uint64_t set)
 {
     uint64_t before = 0;

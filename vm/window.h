@@ -14,7 +14,8 @@
  *
  * The base lies between 4 and 5 TiB (below what Valgrind and the kernel use) and takes its lower
  * bits from where the kernel has placed libraries: it is as random as the kernel makes those, and
- * repeatable where they are.
+ * repeatable where they are. Under a sanitizer it lies elsewhere, and always at the same place
+ * (window.c).
  */
 #ifndef ALLOTROPE_VM_WINDOW_H
 #define ALLOTROPE_VM_WINDOW_H

@@ -454,8 +454,8 @@ static bool needs_pins(void)
     return classic && collection_is_available(&classic->driver);
 }
 
-/* In a child by number the lock may be held for ever, and for a handler that interrupted its
- * holder. */
+/* Does nothing where the lock may be held for ever: in the child of a fork by number, and in a
+ * handler that has interrupted the holder. */
 static void before_hiding(void)
 {
     if (!collection_is_of_this_process(&classic->driver) || fork_chain_is_interrupted())

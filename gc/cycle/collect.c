@@ -52,7 +52,8 @@ bool collect_init(const struct collect_options *options)
     return works;
 }
 
-/* every=N is for tests: all kinds. */
+/* every=N is for tests. So that they meet all kinds, every so many-th of these collections is a
+ * full one, and the others are minor. */
 enum { FULL_OF_EVERY = 8, FULL_OF_EVERY_CONCURRENT = 2 };
 
 static bool wants_minor(enum collect_cause cause)

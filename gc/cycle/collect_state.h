@@ -19,7 +19,7 @@
 enum stop_kind { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP, LEAK_STOP };
 
 struct collect_state {
-    struct lock lock; /* of all that follows, but for `leaks` and `finished`, which are atomic */
+    struct lock lock; /* of all that follows, but for what is atomic */
     struct collection_driver driver;
     unsigned markers;
     bool retires, tells_hiders;

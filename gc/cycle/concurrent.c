@@ -29,17 +29,27 @@ enum { WORK_FOR_BYTE = 2 };
 /* Work for a page that a walk goes over to protect it. */
 enum { PAGE_WORK = 256 };
 
+/* Where a cycle is. Whatever the phase, concurrent_end makes it IDLE.
+ *
+ *     by slices       IDLE -> PROTECTING -> PREPARED -> | MARKING <-> ROUND
+ *                                                       | MARKING -> MARKED -> |
+ *     in a snapshot   IDLE -> GATHERING -> PREPARED -> | COPIED -> TAKING -> PROTECTING_LAST
+ *                                                      |           -> MARKED -> |
+ *
+ * A bar is a stop. The first may come in any phase before PREPARED, too: when there is no room, or
+ * it is used up. Where there are no slices TAKING leads to MARKED. From MARKING on the blocks have
+ * marks: the order counts. */
 enum phase {
     IDLE,
-    PROTECTING,
-    GATHERING,
-    PREPARED,
-    MARKING,
-    ROUND,
-    COPIED,
-    TAKING,
-    PROTECTING_LAST,
-    MARKED
+    PROTECTING,      /* the pages of live blocks */
+    GATHERING,       /* huge pages, and places in the child's result */
+    PREPARED,        /* the first stop is due */
+    MARKING,         /* what can be reached from marked blocks */
+    ROUND,           /* over the dirty pages; MARKING follows */
+    COPIED,          /* the child marks */
+    TAKING,          /* the marks of the child's result */
+    PROTECTING_LAST, /* pages, for minor collections */
+    MARKED           /* the last stop is due */
 };
 
 static struct {
@@ -50,8 +60,10 @@ static struct {
     /* Where a walk over the ranges of the heap's memory goes on: a range's number, and an offset in
      * it. An address would be a root. */
     size_t next_range, next_offset;
-    size_t begun_at, room, work_for_page; /* bytes taken */
-    _Atomic size_t slice_taken;           /* a slice is due when so many were taken */
+    size_t begun_at;            /* what the program had taken then, ever, in bytes */
+    size_t room;                /* bytes that it may take until the end of the phase */
+    size_t work_for_page;       /* that is due for each page that it takes */
+    _Atomic size_t slice_taken; /* a slice is due when so many were taken */
     _Atomic size_t sliced_at;
     uint64_t slices_ns; /* of this cycle */
     struct concurrent_statistics statistics;

@@ -7,7 +7,7 @@
  * that allocate mark a slice each, so much for each byte that they take.
  *
  *     world runs   protect    pages with live blocks are protected, and clean         concurrent.c
- *     stop         begin      marks are cleared; the roots are noted                  collect.c
+ *     stop         begin      marks are cleared; the roots are noted            collect_steps.c
  *     world runs   slices     what can be reached from the roots is marked            slices.c
  *                  a round    dirty pages are protected and clean again; what is
  *                             marked on them is followed again, and what it leads to
@@ -103,9 +103,9 @@ void concurrent_protect(void);
 void concurrent_begin(size_t room, size_t live);
 /* Like concurrent_begin(), but for a cycle that marks in a snapshot. */
 void concurrent_begin_in_snapshot(size_t room, size_t live);
-/* The first: whether a snapshot is marking, or its marks are being taken over. The second: whether
- * the program has taken twice the room, so that the cycle must not go on beside it any longer. */
+/* Whether a snapshot is marking, or its marks are being taken over. */
 bool concurrent_awaits_snapshot(void);
+/* Whether the program has taken twice the room. The cycle must not go on beside it any longer. */
 bool concurrent_is_overdue(void);
 /* The snapshot is done: from here on slices take over its marks. */
 void concurrent_take_snapshot(void);

@@ -2,8 +2,8 @@
  *
  * free_log.h: where the last blocks were freed.
  *
- * A ring of places. Each has a block and the return address of its free. A thread takes a chunk of
- * places and fills them one after the other:
+ * Places, which are used round and round. Each has a block and the return address of its free. A
+ * thread takes a chunk of places and fills them one after the other:
  *
  *     chunk 0            chunk 1            chunk 2            ...
  *     | A A A A A . . |  | B B B . . . . |  | A A . . . . . |       A, B: threads; .: 0

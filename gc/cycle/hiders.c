@@ -31,7 +31,7 @@
 
 enum { MOST_RANGES = 16, LOOKS = 2 };
 
-/* The name of the file; with a dot at its end, what that begins with. */
+/* Names of files. One with a dot at its end stands for all that begin with it. */
 static const char *const known_hiders[] = {"libfontconfig.so.", "libswipl.so.", "racket"};
 
 /* NULL: not in this process, or not to be seen. The types do not matter. */

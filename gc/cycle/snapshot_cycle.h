@@ -9,7 +9,7 @@
  *                  |             go into the result                              snapshot_cycle.c
  *                  slices      the bits become the slabs' marks                  snapshot_cycle.c
  *                              pages are protected for minor collections         concurrent.c
- *     stop         end         nothing is read or marked; sweep                  collect.c
+ *     stop         end         nothing is read or marked; sweep            collect_steps.c
  *
  * Why nothing is lost: what the program can reach at the last stop it could reach at the first, so
  * the child has marked it; or it was born since then, and is marked for that. No page need be
@@ -100,7 +100,7 @@ bool snapshot_cycle_take_some(const struct snapshot *snapshot, bool rest);
 /* After the last. */
 struct snapshot_cycle_result snapshot_cycle_taken(const struct snapshot *snapshot);
 
-/* At the last stop: what was freed since then, and whatever is not live, has its mark. */
+/* At the last stop: what was freed since the first, and whatever is not live, has its mark. */
 void snapshot_cycle_complete(void);
 
 #endif

@@ -161,7 +161,8 @@ bool mark_reads_in_place(size_t block_bytes)
     return !mark.skips_unreadable || !may_lack_pages(block_bytes);
 }
 
-/* Who has a mark is not followed: [marks only grow]. */
+/* A block that has a mark already is not followed ([marks only grow]). So what is to be left out is
+ * marked here. */
 static void skip_small(struct slab *slab, uintptr_t start, uintptr_t end)
 {
     uintptr_t base = (uintptr_t)slab->base;

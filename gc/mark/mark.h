@@ -111,9 +111,10 @@ void mark_roots(const void *start, const void *end);
  * wherever its instructions put them. */
 void mark_roots_in_code(const void *start, const void *end);
 
-/* Marks from the pinned blocks, which are roots. In a pinned block a number also counts if it is
- * the distance to the start of another block: from the number's own address, or from the start of
- * the pinned block. Returns how many pinned blocks there are. */
+/* Marks from the pinned blocks, which are roots; a minor collection from those of young slabs. In a
+ * pinned block a number also counts if it is the distance to the start of another block: from the
+ * number's own address, or from the start of the pinned block. Blocks that are not read in place
+ * are left out of that. Returns how many pinned blocks there are. */
 uint64_t mark_pinned(void);
 
 /* Marks until nothing is left. helpers: how many more markers to start; one that cannot be started

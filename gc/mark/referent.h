@@ -12,8 +12,8 @@
 #include "gc/mark/marker.h"
 #include "vm/granule_map.h"
 
-/* Sets a live block's mark: [marks only grow]. False: it is set already, or the block is not live.
- */
+/* Sets a live block's mark: [marks only grow]. False: it is set already, or `bit` is 0, which
+ * stands for no block (find_referent). */
 static inline bool set_mark(struct slab_word *bits, uint64_t bit, bool shared)
 {
     if ((bits->mark & bit) == bit)

@@ -10,8 +10,8 @@
  *     granule      | 0 | 1 | 2 | 3 | 4 | ...      number = 7
  *     byte         | 7 | 5 | 7 | 7 | 0 |          0, 2 and 3 are young
  *
- * What lies behind the part of the window that is mapped here, or outside of the window, counts as
- * young.
+ * The map has granules for the first part of the window. A granule behind that part, or outside of
+ * the window, counts as young.
  */
 #ifndef ALLOTROPE_GC_MARK_YOUNG_MAP_H
 #define ALLOTROPE_GC_MARK_YOUNG_MAP_H

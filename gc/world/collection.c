@@ -335,7 +335,8 @@ bool collection_is_possible(struct collection_driver *driver)
     return false;
 }
 
-/* What the heap holds, its window has taken or it has mapped, is counted high. */
+/* `held` is an upper bound of what the heap holds: a heap lies in the window or in mappings, and
+ * what the window has taken may be counted in both. */
 bool collection_may_make_room(size_t alignment, size_t bytes)
 {
     size_t held = window_used_bytes() + mapped_bytes();

@@ -34,7 +34,8 @@ enum set_back {
 };
 enum set_back set_back(const greg_t *registers);
 
-/* A handler that runs before the call begins again is to end it. as: BY_STOP or FOR_STOP. */
+/* Notes in registers that were set back that a handler which runs before the call begins again is
+ * to end it. as: SET_BACK_BY_STOP or SET_BACK_FOR_STOP. */
 void mark_set_back(greg_t *registers, enum set_back as);
 
 /* Makes registers that were set back those of the call's end, with EINTR, by a handler. */

@@ -74,7 +74,8 @@ struct snapshot {
 
 /* Counts and times of all snapshots. */
 struct snapshot_statistics {
-    uint64_t ended[SNAPSHOT_STATES]; /* by state; DONE: that came to their end */
+    uint64_t ended[SNAPSHOT_STATES]; /* by state. DONE: that came to their end. DIED: also those
+                                        that snapshot_end has killed */
     uint64_t fork_ns, longest_fork_ns;
     uint64_t ns, cpu_ns; /* of those that are done: until their end; processor time */
 };
@@ -98,7 +99,7 @@ bool snapshot_begin(struct snapshot *snapshot, bool (*work)(void *argument), voi
  * then, and returns SNAPSHOT_DIED if it has ended without a result. */
 enum snapshot_state snapshot_look(struct snapshot *snapshot, bool ask_kernel);
 
-/* Whether no zombie is left of a child that has come to its end. */
+/* Reaps the child if it has ended. False: there is one that has not. */
 bool snapshot_is_reaped(struct snapshot *snapshot);
 
 /* Ends the snapshot, done or not, counts it, and unmaps its result. A child that still runs is

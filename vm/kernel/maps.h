@@ -30,7 +30,8 @@ bool mapping_name_begins(const struct mapping *mapping, const char *beginning);
 
 /* Returns a descriptor, or a failure that the others understand. */
 long maps_open(void);
-/* Fills `text`; returns how many bytes. Less than the room: that was the end. */
+/* Fills `text`; returns how many bytes. Less than the room: that was the end, or a failure to
+ * read. */
 size_t maps_read(long maps, char *text, size_t room);
 void maps_close(long maps);
 

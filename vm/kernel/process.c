@@ -199,7 +199,7 @@ bool process_children_stay(void)
 /* Every entry of a directory whose name is a number. */
 static bool each_number(const char *path, bool (*each)(void *argument, int number), void *argument)
 {
-    _Alignas(8) char buffer[1024]; /* the stack may be small: see collect.c */
+    _Alignas(8) char buffer[1024]; /* stacks may be small: gc/world/call_on_stack.h */
     int directory = open_below(path, O_RDONLY | O_DIRECTORY);
     if (directory < 0)
         return false;
