@@ -5,8 +5,8 @@
  * Slack. An allocator knows a block's usable size, not the requested one. The difference of the
  * two, the block's slack, is kept in tables beside the heap: a word of four bytes for every 16
  * bytes of heap. A table serves 256 KiB of heap; it is made when the first block in them is handed
- * out. A slack of 4 GiB or more stands in the two words behind the block's first, which are its
- * own.
+ * out; in pass-through, 128 KiB. A slack of 4 GiB or more stands in the two words behind the
+ * block's first, which are its own.
  *
  * Pass-through. The next allocator's malloc_usable_size is not asked. tcmalloc's first call of it
  * calls operator new, which is ours and would ask again, without end; and before tcmalloc's own
@@ -103,7 +103,7 @@ static uint32_t *slack_table(void *served)
     return present;
 }
 
-static bool passes_on(void)
+static bool is_pass_through(void)
 {
     return account.configuration->allocator == pass_through;
 }
@@ -112,7 +112,7 @@ static bool passes_on(void)
  * table is as large as a granule. NULL without memory. */
 static uint32_t *slack_word(const char *start)
 {
-    size_t alignment = passes_on() ? sizeof(uint64_t) : BLOCK_ALIGNMENT;
+    size_t alignment = is_pass_through() ? sizeof(uint64_t) : BLOCK_ALIGNMENT;
     uintptr_t served = round_down((uintptr_t)start, GRANULE_BYTES / sizeof(uint32_t) * alignment);
     uint32_t *table = slack_table((void *)served);
     return table ? &table[((uintptr_t)start - served) / alignment] : NULL;
@@ -241,7 +241,7 @@ static void note_time(void)
  * (struct change). */
 static struct sums measure(const void *block, uint64_t slack)
 {
-    if (passes_on())
+    if (is_pass_through())
         return (struct sums){.blocks = 1, .requested = slack, .usable = slack + (slack == 0)};
     struct block_waste waste = account.configuration->allocator->waste(block);
     uint64_t usable = account.inner.usable_size(block);
@@ -324,7 +324,8 @@ static struct sums measure_new(const void *block, size_t requested)
 {
     if (!block)
         return (struct sums){0};
-    uint64_t difference = passes_on() ? requested : account.inner.usable_size(block) - requested;
+    uint64_t difference =
+        is_pass_through() ? requested : account.inner.usable_size(block) - requested;
     write_slack(block, difference);
     return measure(block, read_slack(block));
 }
@@ -354,7 +355,7 @@ static void *counted_alloc_aligned(size_t alignment, size_t size)
  * which the allocator will report. */
 static struct sums measure_live(const void *block)
 {
-    if (!passes_on() && (!account.inner.owns(block) || account.inner.usable_size(block) == 0))
+    if (!is_pass_through() && (!account.inner.owns(block) || account.inner.usable_size(block) == 0))
         return (struct sums){0};
     return measure(block, read_slack(block));
 }
@@ -437,6 +438,12 @@ static void emit_powers(struct emitter *emitter, const char *key, const uint64_t
     emit_end_object(emitter);
 }
 
+/* What the blocks take with their waste. */
+static uint64_t allocated_bytes(const struct sums *sums)
+{
+    return sums->usable + sums->header + sums->alignment;
+}
+
 static void emit_account(struct emitter *emitter)
 {
     emit_begin_object(emitter, "calls");
@@ -454,7 +461,7 @@ static void emit_account(struct emitter *emitter)
     emit_begin_object(emitter, "live");
     emit_number(emitter, "blocks", account.live.blocks);
     emit_number(emitter, "requested_bytes", account.live.requested);
-    emit_number(emitter, "allocated_bytes", account.live.usable + account.live.header);
+    emit_number(emitter, "allocated_bytes", allocated_bytes(&account.live));
     emit_end_object(emitter);
 }
 
@@ -483,8 +490,7 @@ static void emit_peak(struct emitter *emitter)
     emit_number(emitter, "most_requested_bytes", account.most_requested);
     emit_number(emitter, "blocks", peak->live.blocks);
     emit_number(emitter, "requested_bytes", peak->live.requested);
-    emit_number(emitter, "allocated_bytes",
-                peak->live.usable + peak->live.header + peak->live.alignment);
+    emit_number(emitter, "allocated_bytes", allocated_bytes(&peak->live));
     emit_number(emitter, "mapped_bytes", peak->mapped);
     emit_if_known(emitter, "resident_bytes", peak->resident);
     emit_begin_object(emitter, "waste");

@@ -14,7 +14,7 @@ from allotrope.system import counters
 from allotrope.system.allocators import PEERS
 from allotrope.system.counters import why_unreadable
 from conftest import Command
-from under import BUILD, HANG, SOURCE
+from under import BUILD, HANG, LIBRARY, SOURCE
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -46,6 +46,15 @@ int main(int argc, char **argv)
     puts("ready");
     fflush(stdout);
     return getchar() == EOF;
+}
+"""
+# Blocks of one size and nothing else.
+ALIGNED_PROGRAM = r"""
+#include <stdlib.h>
+int main(void)
+{
+    for (int i = 0; i < 1000; i++) if (!aligned_alloc(4096, 4112)) return 1;
+    return 0;
 }
 """
 SPECS = ("bsd", "knuth:classic", "cartesian", "gnu", "blocks")
@@ -117,6 +126,18 @@ def test_heap_of_a_running_process(
         assert found["live"]["calls"]["free"] >= 500
     else:
         assert found["live"] is None
+
+
+def test_blocks_that_live_take_their_waste_of_alignment(tmp_path: Path) -> None:
+    (tmp_path / "aligned.c").write_text(ALIGNED_PROGRAM)
+    subprocess.run(["cc", "-O0", "-o", "aligned", "aligned.c"], check=True, cwd=tmp_path)
+    report = tmp_path / "report.json"
+    environment = {"ALLOTROPE": "bsd", "ALLOTROPE_STATS": str(report), "LD_PRELOAD": str(LIBRARY)}
+    subprocess.run([tmp_path / "aligned"], check=True, env=os.environ | environment, timeout=HANG)
+    found = json.loads(report.read_text())
+    live, peak = found["live"], found["peak"]
+    assert peak["waste"]["alignment"] > 0
+    assert live["allocated_bytes"] * peak["blocks"] == peak["allocated_bytes"] * live["blocks"]
 
 
 @pytest.mark.parametrize("spec", ("gc:every=100", "gc:generations=2,every=100", "gc:classic"))
