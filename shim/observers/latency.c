@@ -58,8 +58,8 @@ static inline uint64_t end_ticks(void)
 
 static void note(enum call call, uint64_t began)
 {
-    uint64_t ticks = end_ticks() - began;
-    ticks = ticks > latency.own_ticks ? ticks - latency.own_ticks : 0;
+    int64_t net = (int64_t)(end_ticks() - began - latency.own_ticks);
+    uint64_t ticks = net > 0 ? (uint64_t)net : 0; /* sockets' counters may differ */
     struct stripe *stripe = &latency.stripes[(current_thread() >> 12) % STRIPES];
     atomic_fetch_add_explicit(&stripe->counts[call][bucket_of(ticks)], 1, memory_order_relaxed);
     if (ticks > atomic_load_explicit(&stripe->longest[call], memory_order_relaxed))
@@ -194,18 +194,17 @@ static uint64_t bucket_end_ns(unsigned bucket, double ns_per_tick)
 static void emit_buckets(struct emitter *emitter, const struct histogram *sum, double ns_per_tick)
 {
     emit_begin_object(emitter, "calls_below_ns");
-    uint64_t count = 0, last = 0;
+    uint64_t count = 0;
     for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
         count += sum->counts[bucket];
         uint64_t end = bucket_end_ns(bucket, ns_per_tick);
         bool is_last =
             bucket + 1 == HISTOGRAM_BUCKETS || bucket_end_ns(bucket + 1, ns_per_tick) != end;
-        if (count == 0 || !is_last || end == last)
+        if (count == 0 || !is_last)
             continue;
         char key[DECIMAL_BYTES + 1];
         key[write_decimal(key, end)] = '\0';
         emit_count(emitter, key, count);
-        last = end;
         count = 0;
     }
     emit_end_object(emitter);
