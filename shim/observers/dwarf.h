@@ -3,7 +3,7 @@
  * dwarf.h: a cursor over DWARF data, and DWARF's numbers: the forms in which they stand there,
  * and those of registers.
  *
- * Whatever is damaged, or is none of the forms that x86-64's tools write, sets `failed`. A caller
+ * Whatever is damaged, or has none of the forms that are known here, sets `failed`. A caller
  * reads on and asks once at the end.
  *
  * Sources: "DWARF Debugging Information Format", version 4 (DWARF 4), 7.6 for LEB128; Linux
@@ -71,7 +71,7 @@ static inline int64_t read_sleb128(struct dwarf_reader *reader)
     return 0;
 }
 
-/* The pointer encodings that x86-64's tools write: the lower half is the form, the upper one what
+/* The pointer encodings that are known here: the lower half is the form, the upper one what
  * the value is relative to. */
 enum {
     DW_EH_PE_absptr = 0x00,
@@ -89,6 +89,8 @@ static inline uintptr_t read_encoded_pointer(struct dwarf_reader *reader, uint8_
     switch (encoding) {
     case DW_EH_PE_absptr:
         return read_fixed(reader, 8);
+    case DW_EH_PE_udata4: /* of programs that are not position-independent */
+        return read_fixed(reader, 4);
     case DW_EH_PE_pcrel | DW_EH_PE_sdata4:
         return here + (uintptr_t)(int64_t)(int32_t)(uint32_t)read_fixed(reader, 4);
     case DW_EH_PE_pcrel | DW_EH_PE_sdata8:

@@ -28,7 +28,7 @@ struct fde {
 
 /* Finds the FDE of the function that `pc` lies in, and reads it. eh_frame_hdr: the section of the
  * object that `pc` lies in, as _dl_find_object() returns it; may be NULL. False when there is none,
- * or when it holds what x86-64's tools do not write. */
+ * or when it holds a form that is not known here. */
 bool fde_find(const uint8_t *eh_frame_hdr, uintptr_t pc, struct fde *fde);
 
 #endif

@@ -109,6 +109,21 @@ static void test_the_cie_is_read(void **state)
     assert_ptr_equal(fde.cie.initial_instructions.end, &object.cie + 1);
 }
 
+/* As a C++ program's that is not position-independent. */
+static void test_a_personality_may_be_an_address_of_4_bytes(void **state)
+{
+    (void)state;
+    static const uint8_t data[] = {6, 0x03, 1, 2, 3, 4, 0x1B};
+    struct fde fde;
+    make_object();
+    object.cie.augmentation[1] = 'P';
+    memcpy(&object.cie.augmentation_length, data, sizeof data);
+    assert_true(find(0x50, &fde));
+    assert_int_equal(fde.cie.pointer_encoding, 0x1B);
+    assert_ptr_equal(fde.cie.initial_instructions.at,
+                     &object.cie.augmentation_length + sizeof data);
+}
+
 static void test_an_object_without_a_table_has_none(void **state)
 {
     (void)state;
@@ -152,6 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_address_finds_its_function),
         cmocka_unit_test(test_the_cie_is_read),
+        cmocka_unit_test(test_a_personality_may_be_an_address_of_4_bytes),
         cmocka_unit_test(test_an_object_without_a_table_has_none),
         cmocka_unit_test(test_what_is_damaged_or_unknown_is_refused),
     };
