@@ -138,7 +138,7 @@ uint32_t unwind(struct unwind_frame frame, const void **return_addresses, uint32
     uint32_t count = 0;
     if (!_dl_find_object)
         return 0;
-    while (count < most && frame.rip != 0) {
+    while (frame.rip != 0) {
         if (frame.rip - (uintptr_t)object.dlfo_map_start >=
                 (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start &&
             _dl_find_object((void *)frame.rip, &object) != 0)
@@ -146,6 +146,8 @@ uint32_t unwind(struct unwind_frame frame, const void **return_addresses, uint32
         if (offsets)
             offsets[count] = (uint32_t)(frame.rsp - WORD - start);
         return_addresses[count++] = (const void *)frame.rip;
+        if (count == most)
+            break; /* whatever kind of frame it is */
         uint64_t step = step_from(frame.rip, object.dlfo_eh_frame);
         if (step & OUTERMOST)
             break;

@@ -107,11 +107,23 @@ static void test_an_address_in_no_object_is_left_to_libgcc(void **state)
     assert_int_equal(unwind(frame, addresses, NULL, MOST), 0);
 }
 
+/* The last address that is wanted needs no step from it. */
+static void test_the_last_frame_may_be_of_any_kind(void **state)
+{
+    (void)state;
+    uintptr_t *own = __builtin_frame_address(0);
+    const void *address = NULL;
+    struct unwind_frame frame = {.rip = own[1], .rsp = (uintptr_t)own + 4, .rbp = 0};
+    assert_int_equal(unwind(frame, &address, NULL, 1), 1);
+    assert_ptr_equal(address, own[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_walks_are_libgccs),
         cmocka_unit_test(test_an_address_in_no_object_is_left_to_libgcc),
+        cmocka_unit_test(test_the_last_frame_may_be_of_any_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
