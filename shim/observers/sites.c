@@ -19,7 +19,8 @@
  * is a temporary's.
  *
  * Where the allocator reports leaks each allocation is sampled, and what the leaks add up to stands
- * in the report (leaks.h). What malloc gives is zeroed then: stale pointers in it would hide leaks.
+ * in the report (leaks.h). Unless another observer
+ * stands between, what malloc gives is zeroed then: stale pointers in it would hide leaks.
  *
  * What a signal handler allocates while it interrupts a sample of its thread is not sampled. A
  * sample that a thread would take while the process forks is lost, and counted as lost. A block
@@ -71,6 +72,7 @@ enum {
 enum { STACK_BITS = 8 };
 struct known_stack {
     const uintptr_t *frame; /* as of observer_frame() */
+    uintptr_t thread;       /* another's stack at the same place may be shorter than the offsets */
     uintptr_t return_address;
     uint32_t site; /* as of site_table_site(); 0: free */
     uint32_t offsets[MOST_FRAMES];
@@ -165,7 +167,8 @@ static struct known_stack *stack_entry(const uintptr_t *frame)
 
 static bool is_same_stack(const struct known_stack *known, const uintptr_t *frame)
 {
-    if (!known->site || known->frame != frame || known->return_address != frame[1])
+    if (!known->site || known->frame != frame || known->thread != current_thread() ||
+        known->return_address != frame[1])
         return false;
     const struct site *site = &sites.table.sites[known->site - 1];
     for (uint32_t i = 1; i < site->depth; i++)
@@ -213,7 +216,8 @@ static __attribute__((noinline)) void walk_and_sample(const void *block, size_t 
     uint32_t site = site_table_site(&sites.table, frames, depth);
     if (site && *offsets) {
         struct known_stack *known = stack_entry(frame);
-        *known = (struct known_stack){.frame = frame, .return_address = frame[1], .site = site};
+        *known = (struct known_stack){
+            .frame = frame, .thread = current_thread(), .return_address = frame[1], .site = site};
         memcpy(known->offsets, offsets, depth * sizeof *offsets);
     }
     enter_sample(site, block, size, weight, WALK_WORK);
@@ -392,8 +396,7 @@ static void observed_free(void *block)
 {
     if (__builtin_expect(site_table_may_hold(&sites.table, block), 0))
         count_free(block);
-    if (block)
-        thread.last = 0;
+    thread.last = 0;
     sites.inner.free(block);
     answer_if_asked();
 }
@@ -413,9 +416,8 @@ static void *observed_resize(void *block, size_t size)
             site_table_restore(&sites.table, &removed);
         lock_release(&sites.lock);
     }
-    if (resized && !passes(size)) {
+    if (resized && !passes(size))
         countdown_ended(resized, size, observer_frame());
-    }
     return resized;
 }
 
