@@ -16,8 +16,8 @@
 struct emitter {
     struct writer writer;
     bool is_json;
-    struct json json;     /* if so */
-    unsigned table_depth; /* objects that are open, otherwise */
+    struct json json;     /* used for JSON */
+    unsigned table_depth; /* used for a table: objects that are open */
 };
 
 void emitter_begin(struct emitter *emitter, int descriptor, bool is_json);

@@ -28,7 +28,7 @@ struct json {
     struct writer *writer;
     enum json_layout layout;
     unsigned depth; /* objects and arrays that are open */
-    bool is_first;  /* of the innermost one nothing has been written yet */
+    bool is_first;  /* nothing has been written into the innermost one yet */
 };
 
 /* The writer has begun; json_end() ends it. */

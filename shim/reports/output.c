@@ -75,7 +75,7 @@ static bool ends_in_json(const char *name)
     return length >= 5 && strcmp(name + length - 5, ".json") == 0;
 }
 
-/* Whether the open file is a pipe: one that takes no more has lost its reader. */
+/* Whether the open file is a pipe. A pipe that takes no more has lost its reader. */
 static bool is_pipe(long file)
 {
     struct stat status;
@@ -112,11 +112,14 @@ void output_tell_unwritable(const char *name, const char *variable, long file)
 }
 
 /* Half a report misleads its reader. Only a regular file can be cut to nothing; devices and pipes
- * stay. A sandbox that lets files be written may still end the process for either call. */
+ * stay, and so does a link to a file. A sandbox that lets files be written may still end the
+ * process for one of these calls. */
 static void remove_half(long file, const char *name)
 {
+    struct stat status;
     if (!syscall_failed(file) && !pages_are_in_sandbox() &&
-        !syscall_failed(SYSCALL_2(SYS_ftruncate, file, 0)))
+        !syscall_failed(SYSCALL_2(SYS_ftruncate, file, 0)) &&
+        !syscall_failed(SYSCALL_2(SYS_lstat, name, &status)) && S_ISREG(status.st_mode))
         SYSCALL_1(SYS_unlink, name);
 }
 

@@ -10,8 +10,8 @@
 #include "vm/pages.h"
 #include "vm/window.h"
 
-/* The names of what every process has lie where they are read: copying them would touch a page of
- * strings more as a process starts. */
+/* The counters that every process has. Their names are arrays in this structure, filled by the
+ * linker. A copy of them at start would touch one more page, that of the strings. */
 static struct published_counters published
     __attribute__((section(COUNTERS_SECTION), aligned(16), used)) = {
         .count = 10,

@@ -261,6 +261,11 @@ static void write_to_standard_error(void *pattern)
     require(!was_json);
 }
 
+static void write_half(void *pattern)
+{
+    write_to(pattern, fail_to_write);
+}
+
 static void write_where_nothing_can_be(void *unused)
 {
     (void)unused;
@@ -269,6 +274,21 @@ static void write_where_nothing_can_be(void *unused)
     write_to("/nonexistent/a\"b", write_nothing);
     write_to(long_name, write_nothing);
     write_to(in_directory("unwritable"), fail_to_write);
+}
+
+/* The file that a link points to is emptied, the link stays. */
+static void test_half_a_report_behind_a_link_leaves_the_link(void **state)
+{
+    (void)state;
+    struct stat status;
+    char *name = strdup(in_directory("half-link"));
+    assert_int_equal(symlink("half", name), 0);
+    struct ending ending = run_child(write_half, name);
+    assert_non_null(strstr(ending.errors, "cannot write to"));
+    assert_int_equal(lstat(name, &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    assert_string_equal(text_of("half"), "");
+    free(name);
 }
 
 /* A filter that kills on what the heap needs not, and a report does not either. */
@@ -396,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_a_fifo_that_nobody_reads_ends_nothing),
         cmocka_unit_test(test_standard_error_gets_the_table),
         cmocka_unit_test(test_a_failure_is_one_line),
+        cmocka_unit_test(test_half_a_report_behind_a_link_leaves_the_link),
         cmocka_unit_test(test_a_failure_in_a_sandbox_ends_nothing),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
