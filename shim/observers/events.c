@@ -286,7 +286,8 @@ static inline __attribute__((always_inline)) void note_block(enum event_type typ
         next_word = put_block(word, type, block, size, flags, frame[1]);
 }
 
-/* The route. A call that fails is no event. */
+/* The route. An allocation that fails is no event. A resize that fails has both of its events, and
+ * the second has no block. */
 
 static void *noted_alloc(size_t size)
 {
@@ -386,7 +387,11 @@ static struct route start(const struct configuration *configuration, struct rout
         pool->version != EVENT_POOL_VERSION)
         stop_without_pool(path);
     frames_wanted = pool->frames < EVENT_MOST_FRAMES ? pool->frames : EVENT_MOST_FRAMES;
-    SYSCALL_3(SYS_madvise, membership, PAGE_BYTES, MADV_WIPEONFORK);
+    /* Otherwise a forked child would write to its parent's buffer. */
+    if (syscall_failed(SYSCALL_3(SYS_madvise, membership, PAGE_BYTES, MADV_WIPEONFORK))) {
+        atomic_fetch_add(&pool->declined, 1);
+        return leave_out(behind);
+    }
     struct route noted = inner = behind;
     noted.alloc = noted_alloc;
     noted.alloc_zeroed = noted_alloc_zeroed;
