@@ -63,11 +63,13 @@ struct program {
 /* The register was saved at CFA + offset. */
 static void set_offset_rule(struct program *program, uint64_t number, int64_t offset)
 {
+    if (number != DWARF_RBP && number != DWARF_RETURN_ADDRESS)
+        return;
     program->reader.failed |= offset == 0 || offset % (int64_t)sizeof(uintptr_t) != 0;
     if (number == DWARF_RBP) {
         program->row->rbp_offset = offset;
         program->row->rbp_is_saved_at_rbp = false;
-    } else if (number == DWARF_RETURN_ADDRESS) {
+    } else {
         program->row->return_offset = offset;
     }
 }
