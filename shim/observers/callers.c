@@ -91,7 +91,8 @@ static void *told_resize(void *block, size_t size)
     return tell(callers.inner.resize(block, size), observer_frame());
 }
 
-/* Its own code and ours lie in one text: where the program begins nobody can tell. */
+/* Its own code and ours lie in one text: where the program begins nobody can tell. So nobody tells
+ * the allocator, though allocator_needs_sites() was answered with true: it knows no sites then. */
 static bool is_static_program(void)
 {
     extern const char __ehdr_start[] __attribute__((visibility("hidden")));

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-/* 2^64 - 1 falls into bucket 251; the rest make an index a shift. */
+/* 2^64 - 1 falls into bucket 251; the last four buckets stay empty. */
 enum { HISTOGRAM_BUCKETS = 256 };
 
 /* All zero is an empty one. */

@@ -11,7 +11,7 @@
 #include "vm/private_memory.h"
 #include "vm/syscall.h"
 
-enum { MOST_TOLD = 20, MOST_FRAMES_TOLD = 4 };
+enum { MOST_TOLD = 20, MOST_FRAMES_SHOWN = 4 };
 
 struct leak_report leak_report;
 
@@ -77,7 +77,7 @@ static void answer(struct search *search, bool was_found)
     atomic_store(&leak_report.answered, search->asked);
 }
 
-static void count(struct leak_tally *tally, uint64_t bytes, bool is_direct)
+static void add_block(struct leak_tally *tally, uint64_t bytes, bool is_direct)
 {
     if (is_direct) {
         tally->direct_blocks++;
@@ -93,9 +93,9 @@ static void count_leak(void *argument, const void *block, bool is_direct)
     const struct search *search = argument;
     const struct sampled_block *known = site_table_find(search->table, block);
     if (known && known->site < search->count)
-        count(&search->found->tallies[known->site], known->bytes, is_direct);
+        add_block(&search->found->tallies[known->site], known->bytes, is_direct);
     else
-        count(&search->found->unknown, 0, is_direct);
+        add_block(&search->found->unknown, 0, is_direct);
 }
 
 /* In a stopped world. False: put off. */
@@ -182,7 +182,7 @@ static void tell_site(const struct site *site, const struct leak_tally *tally)
     message_text(&message, "leaks: ");
     write_tally(&message, tally);
     message_text(&message, ", allocated at ");
-    for (uint32_t i = 0; i < site->depth && i < MOST_FRAMES_TOLD; i++) {
+    for (uint32_t i = 0; i < site->depth && i < MOST_FRAMES_SHOWN; i++) {
         message_text(&message, i ? " < " : "");
         message_code_place(&message, site->frames[i]);
     }

@@ -26,9 +26,10 @@ struct leak_tally {
 
 struct leak_report {
     _Atomic uint64_t asked;    /* Writer: who asks, from outside. */
-    _Atomic uint64_t answered; /* which of them; Writer: who answers, when all else is written */
-    /* 0: the allocator could not find out. The rest is empty then, or, without memory, of before.
-     */
+    _Atomic uint64_t answered; /* the last number in `asked` that was answered. Writer: who answers,
+                                * after all else is written */
+    /* 0: the allocator could not find out. What follows is then empty. Without memory it is still
+     * that of the last report. */
     uint64_t was_found;
     uint64_t count; /* of tallies: sites that there were */
     struct leak_tally *tallies;
