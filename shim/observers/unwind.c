@@ -3,8 +3,9 @@
  * unwind.c: see unwind.h.
  *
  * To find the row of the call frame table for an address (eh_frame.c, call_frame.c) takes some 600
- * instructions. libgcc does so at every frame of every walk. But the row of an address never
- * changes, and nearly every one fits in a word. Here it is read once and kept as a *step*:
+ * instructions. libgcc does so at every frame of every walk. But the row of an address changes
+ * only with the code that lies there, and nearly every one fits in a word. Here it is read once and
+ * kept as a *step*:
  *
  *     CFA = rsp + n, or rbp + n, or the word at rbp + n (then the caller's rbp is the word at rbp)
  *     return address = the word below the CFA
@@ -14,8 +15,10 @@
  * caller turns to libgcc.
  *
  * ld.so says which table describes an address (_dl_find_object). It is asked anew for every run of
- * frames in one object, so that an address in a library that was unloaded is not taken for the one
- * that lies there now.
+ * frames in one object, and a step belongs to an address and to the place of its table. So the step
+ * of a library that was unloaded is not taken for that of one that lies there now with its table
+ * elsewhere. With code and table at the same places it is, as where a library is built anew while
+ * the process runs, and loaded again. Such a step may lead out of the stack.
  */
 #include "shim/observers/unwind.h"
 
