@@ -19,8 +19,8 @@
  * is a temporary's.
  *
  * Where the allocator reports leaks each allocation is sampled, and what the leaks add up to stands
- * in the report (leaks.h). Unless another observer
- * stands between, what malloc gives is zeroed then: stale pointers in it would hide leaks.
+ * in the report (leaks.h). What malloc gives is zeroed then, unless another observer stands
+ * between: stale pointers in it would hide leaks.
  *
  * What a signal handler allocates while it interrupts a sample of its thread is not sampled. A
  * sample that a thread would take while the process forks is lost, and counted as lost. A block
