@@ -17,7 +17,8 @@ void *private_memory_map(size_t bytes)
 
 void *private_memory_map_shared(size_t bytes)
 {
-    void *start = pages_map_shared(round_up(bytes, GRANULE_BYTES), GRANULE_BYTES);
+    bytes = round_up(bytes, GRANULE_BYTES);
+    void *start = pages_map_shared(bytes, GRANULE_BYTES);
     if (!start || granule_map_set(start, bytes, &private_memory_owner))
         return start;
     private_memory_unmap(start, bytes);
