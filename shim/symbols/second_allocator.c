@@ -74,8 +74,8 @@ struct search {
 enum { TAGS = DT_JMPREL + 1 };
 
 /* values: of the object's dynamic section, by tag. */
-static void search_relocations(const ElfW(Xword) values[TAGS], ElfW(Xword) table,
-                               ElfW(Xword) table_bytes, struct search *search)
+static void search_relocations(const uint64_t values[TAGS], uint64_t table, uint64_t table_bytes,
+                               struct search *search)
 {
     const ElfW(Sym) *symbols = (const ElfW(Sym) *)values[DT_SYMTAB];
     const ElfW(Rela) *relocation = (const ElfW(Rela) *)table;
@@ -93,7 +93,7 @@ static void search_relocations(const ElfW(Xword) values[TAGS], ElfW(Xword) table
  * is taken. */
 static void search_imports(const ElfW(Dyn) * dynamic, struct search *search)
 {
-    ElfW(Xword) values[TAGS] = {0};
+    uint64_t values[TAGS] = {0};
     for (; dynamic->d_tag != DT_NULL; dynamic++)
         if (dynamic->d_tag > 0 && dynamic->d_tag < TAGS)
             values[dynamic->d_tag] = dynamic->d_un.d_val;
