@@ -15,7 +15,7 @@
  * While a thread forks it holds the locks of fork_chain.h, with LOCK_FROZEN added. The first lock
  * that malloc or free take is taken by lock_enter, which does not wait then (freeze.h). All others
  * are taken by lock_acquire. A thread that holds a lock already meets no frozen one, because fork
- * takes the locks upwards too. A caller that looks in from outside waits.
+ * takes the locks upwards too. Statistics and walks take them by lock_acquire, and wait.
  */
 #ifndef ALLOTROPE_VM_LOCK_H
 #define ALLOTROPE_VM_LOCK_H

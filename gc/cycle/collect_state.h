@@ -30,7 +30,7 @@ struct collect_state {
     void *leak_argument;
     bool leaks_are_found;
     struct snapshot leak_search;
-    unsigned looks;                     /* at it */
+    unsigned looks;                     /* at leak_search */
     bool in_snapshot;                   /* this is the child of a snapshot */
     bool uses_snapshots;                /* cycles mark in snapshots, where there can be any */
     bool marks_in_snapshot;             /* the one at hand does, or did */

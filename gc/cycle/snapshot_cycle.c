@@ -25,12 +25,12 @@ static const size_t GATHER_LEAST_BYTES = (size_t)64 << 20;
  * read. When a range comes or goes the numbers shift, and some spans are passed over. If other
  * memory is mapped in a span's place meanwhile, it is private as well, or the kernel refuses. */
 static struct {
-    size_t begun; /* where this cycle has: the last one may not have come to the end */
+    size_t begun; /* the span where this cycle began; the last cycle may have ended before all */
     size_t next;
     bool is_round; /* it has begun at 0 again, and goes on until there */
     bool is_done;
-    unsigned refused_heap; /* of the heap, one after the other */
-    unsigned refused_here; /* of the mapping at hand */
+    unsigned refused_heap; /* spans of the heap that were refused in a row */
+    unsigned refused_here; /* the same, of the mapping at hand */
     uint64_t made;         /* ever */
 } gathering;
 

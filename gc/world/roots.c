@@ -596,7 +596,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         return scan_shared_mapping(mapping);
     roots.through_file = !mapping->readable || is_file(mapping);
     uintptr_t first_page = round_down(start, PAGE_BYTES);
-    if (start > first_page) { /* the page that the stack pointer is in, which is there */
+    if (start > first_page) { /* the page of the stack's lowest word in use, which is there */
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }

@@ -30,8 +30,8 @@
  *
  * Protecting a page costs a fault at its next write (1 µs). So all of the heap is tracked, but only
  * pages that are not expected to be written are protected. A page that is not protected is dirty at
- * each look, and costs nothing. What dirty_reprotect enters is as much news as what dirty_look
- * does. A consumer that needs it reads it before the next harvest. It may clean it unread where the
+ * each look, and costs nothing. Pages that dirty_reprotect enters are news, as those of dirty_look
+ * are. A consumer that needs it reads it before the next harvest. It may clean it unread where the
  * world is stopped and it has dealt with the page since the last write, as above; and where it
  * needs no news: DIRTY_CYCLE before the first stop, and in a cycle that marks in a child.
  *
