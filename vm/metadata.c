@@ -22,7 +22,7 @@ static void *take(size_t bytes)
 {
     if (bytes > (size_t)(extent_end - next_free)) {
         size_t extent = round_up(bytes, GRANULE_BYTES);
-        char *start = granule_map_new_pages(&beside_heaps, extent, &metadata_lock);
+        char *start = granule_map_new_pages(&beside_heaps, extent, &metadata_lock); /* any value */
         if (!start)
             return NULL;
         next_free = start;

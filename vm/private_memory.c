@@ -4,7 +4,6 @@
  */
 #include "vm/private_memory.h"
 
-#include "vm/owner.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 

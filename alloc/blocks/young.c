@@ -149,11 +149,8 @@ void blocks_enter_threads_slabs(void)
 /* As a remote free does: [queue is a hint]. The world is stopped, or the heap's lock is held. */
 void blocks_offer(struct slab *slab)
 {
-    if (slab_is_large(slab) || slab->state == SLAB_CURRENT ||
-        atomic_exchange_explicit(&slab->queued, true, memory_order_seq_cst))
-        return;
-    fast_table_set_bin(slab, NULL);
-    push_to_owner(slab);
+    if (!slab_is_large(slab) && slab->state != SLAB_CURRENT)
+        offer_to_owner(slab);
 }
 
 static void forget(void *unused, struct slab *slab)

@@ -141,7 +141,7 @@ uint32_t unwind(struct unwind_frame frame, const void **return_addresses, uint32
     uint32_t count = 0;
     if (!_dl_find_object)
         return 0;
-    while (frame.rip != 0) {
+    while (count < most && frame.rip != 0) {
         if (frame.rip - (uintptr_t)object.dlfo_map_start >=
                 (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start &&
             _dl_find_object((void *)frame.rip, &object) != 0)

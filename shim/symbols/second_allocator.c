@@ -174,17 +174,20 @@ static void report(const char *title, const char *import)
     message_send(&message);
 }
 
+static bool serves_the_program(void)
+{
+    return dlsym && dladdr && malloc == interposed_malloc &&
+           route_resolve()->allocator != pass_through;
+}
+
 static __attribute__((constructor)) void look_for_second_allocator(void)
 {
     const struct known_library known[] = {{"jemalloc", mallocx, jemalloc_imports},
                                           {"tcmalloc", tc_malloc, tcmalloc_imports},
                                           {"mimalloc", mi_malloc, mimalloc_imports}};
-    if (!dlsym || !dladdr || malloc != interposed_malloc ||
-        route_resolve()->allocator == pass_through)
-        return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         struct search search = {.imports = known[i].imports};
-        if (!known[i].present)
+        if (!known[i].present || !serves_the_program())
             continue;
         dl_iterate_phdr(search_object, &search);
         if (!search.found)

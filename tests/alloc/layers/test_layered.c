@@ -6,13 +6,11 @@
 #include "tests/unit/allocator_unit.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "alloc/presets/historic.h"
 #include "alloc/layers/layered.h"
-#include "tests/unit/single_step.h"
 #include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/pages.h"
