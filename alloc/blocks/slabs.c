@@ -100,13 +100,17 @@ static uint32_t reuse_threshold(const struct slab *slab)
 
 /* Slabs come and go. */
 
+static bool is_queued(const struct slab *slab)
+{
+    return atomic_load_explicit(&slab->queued, memory_order_seq_cst);
+}
+
 /* While remote frees wait, the owning thread's frees must take the slow path, which looks at the
  * remote bits: [bit before queue]. */
 void set_thread_heap(struct slab *slab, struct thread_heap *heap)
 {
     atomic_store_explicit(&slab->thread_heap, heap, memory_order_release);
-    bool waiting = atomic_load_explicit(&slab->queued, memory_order_seq_cst);
-    fast_table_set_bin(slab, heap && !waiting ? &heap->bins[slab->class_index] : NULL);
+    fast_table_set_bin(slab, heap && !is_queued(slab) ? &heap->bins[slab->class_index] : NULL);
 }
 
 size_t slab_granules(unsigned class_index)
@@ -202,12 +206,14 @@ static bool release(struct slab *slab)
 
 /* Rebinning. */
 
-/* A slab of this thread that is neither current nor on a list. */
+/* A slab of this thread that is neither current nor on a list. It is not released while it is
+ * queued: [queue is a hint]. */
 static void insert_in_bin(struct bin *bin, struct slab *slab)
 {
     take_remote_frees(slab);
     uint32_t count = count_free(slab);
-    if (count == slab->capacity && (bin->available || bin->current) && release(slab))
+    if (count == slab->capacity && (bin->available || bin->current) && !is_queued(slab) &&
+        release(slab))
         return;
     if (count >= reuse_threshold(slab)) {
         slab->state = SLAB_AVAILABLE;
@@ -327,43 +333,48 @@ void visit_some_after_sweep(struct thread_heap *heap, unsigned most)
 /* Frees that go to the slab. */
 
 /* [on its way]: the block is in a register until its bit is set. */
-bool set_block_free(void *block)
+struct slab *set_block_free(void *block)
 {
     struct slab *slab = slab_at(block);
     bool exact;
     size_t index = slab_index(slab, block, &exact);
     slab_set_free(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index));
     keep_in_register(block);
-    return --slab->frees_until_rebin == 0;
+    return --slab->frees_until_rebin == 0 ? slab : NULL;
 }
 
+/* A queued slab is released, if all of it is free, when the queue is taken. */
 void free_to_slab(struct bin *bin, void *block)
 {
     bin->local_free_room = 0;
-    if (!set_block_free(block))
+    struct slab *slab = set_block_free(block);
+    if (!slab)
         return;
     begin_slow_path(thread_heap);
-    rebin(slab_at(block));
+    bool was_queued = is_queued(slab);
+    rebin(slab);
+    if (was_queued)
+        rebin_queued(thread_heap);
     end_slow_path(thread_heap);
 }
 
 /* Takes the first block from a bin's local free list, which is not empty, and sets its free bit. A
- * collection may come between: [whole list], [on its way]. Returns the block if its slab is to be
+ * collection may come between: [whole list], [on its way]. Returns its slab if that is to be
  * rebinned, else NULL. */
-static void *flush_block(struct bin *bin)
+static struct slab *flush_block(struct bin *bin)
 {
     void *block = bin->local_free;
     bin->local_free = *(void **)block;
     bin->local_free_room++;
-    return set_block_free(block) ? block : NULL;
+    return set_block_free(block);
 }
 
 bool flush_one(struct bin *bin)
 {
-    void *block = flush_block(bin);
-    if (block)
-        rebin(slab_at(block));
-    return block != NULL;
+    struct slab *slab = flush_block(bin);
+    if (slab)
+        rebin(slab);
+    return slab != NULL;
 }
 
 void flush_local_free(struct thread_heap *heap)

@@ -43,7 +43,7 @@ uint32_t count_free(const struct slab *slab);
 enum free_blocks { NONE_FREE, SOME_FREE, ALL_FREE };
 enum free_blocks free_blocks_of(const struct slab *slab);
 /* Makes a thread heap the owner of a slab, NULL: abandons it; and sets the slab's entries in the
- * table of bins. With the lock held, unless the slab stays whose it was. */
+ * table of bins. With the lock held; not needed where the slab keeps its owner. */
 void set_thread_heap(struct slab *slab, struct thread_heap *heap);
 /* A slab all of whose blocks are free. NULL: out of memory. With the lock held. */
 struct slab *new_slab(unsigned class_index, struct thread_heap *heap);
@@ -53,8 +53,9 @@ void release_slab(struct slab *slab);
 /* A block of the thread's slabs, not live any more, that goes to no local free list. Counts it as
  * room of the bin's list. */
 void free_to_slab(struct bin *bin, void *block);
-/* For a block of the thread's slab that is not live any more. True: the slab is to be rebinned. */
-bool set_block_free(void *block);
+/* For a block of the thread's slab that is not live any more. Returns its slab if that is to be
+ * rebinned, else NULL. */
+struct slab *set_block_free(void *block);
 /* Gives the blocks in local free lists to their slabs. */
 void flush_local_free(struct thread_heap *heap);
 /* Gives the first block of a bin's local free list, which is not empty, to its slab. True: the slab

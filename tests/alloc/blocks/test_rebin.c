@@ -150,6 +150,43 @@ static void test_frees_of_other_threads_count_with_the_threads_own(void **state)
     end_without_list(bin);
 }
 
+/* [queue is a hint]: its record would be queued in its next use as well. */
+static void test_a_queued_slab_is_not_released(void **state)
+{
+    (void)state;
+    enum { BYTES = 896, CAPACITY = GRANULE_BYTES / BYTES, LAST = CAPACITY - 1 };
+    void *blocks[CAPACITY];
+    struct bin *bin = begin_without_list(BYTES);
+    struct slab *slab = fill_slab(BYTES, blocks);
+    for (size_t i = 0; i < LAST; i++)
+        blocks_free(blocks[i]);
+    bin->local_free_room = 1;
+    blocks_free(blocks[LAST]);
+    offer_to_owner(slab);
+    flush_local_free(thread_heap);
+    assert_int_equal(count_free(slab), CAPACITY);
+    assert_int_equal(slab->state, SLAB_AVAILABLE);
+    rebin_queued(thread_heap);
+    assert_int_equal(slab->state, SLAB_UNUSED);
+    end_without_list(bin);
+}
+
+static void test_a_free_that_rebins_a_queued_slab_takes_the_queue(void **state)
+{
+    (void)state;
+    enum { BYTES = 1152, CAPACITY = GRANULE_BYTES / BYTES };
+    void *blocks[CAPACITY];
+    struct bin *bin = begin_without_list(BYTES);
+    struct slab *slab = fill_slab(BYTES, blocks);
+    push_remote_free(slab, blocks[0], index_in(slab, blocks[0]));
+    for (size_t i = 1; i < CAPACITY; i++)
+        blocks_free(blocks[i]);
+    assert_int_equal(slab->state, SLAB_UNUSED);
+    assert_false(slab->queued);
+    assert_null(take_remote_queue(&thread_heap->remote_queue));
+    end_without_list(bin);
+}
+
 static void test_local_free_lists_go_to_their_slabs_when_they_are_flushed(void **state)
 {
     (void)state;
@@ -307,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_a_full_slab_is_used_again_when_one_block_in_eight_is_free),
         cmocka_unit_test(test_the_only_slab_of_a_bin_stays_when_it_is_empty),
         cmocka_unit_test(test_frees_of_other_threads_count_with_the_threads_own),
+        cmocka_unit_test(test_a_queued_slab_is_not_released),
+        cmocka_unit_test(test_a_free_that_rebins_a_queued_slab_takes_the_queue),
         cmocka_unit_test(test_local_free_lists_go_to_their_slabs_when_they_are_flushed),
         cmocka_unit_test(test_slabs_are_counted_anew_after_a_sweep_and_only_then),
         cmocka_unit_test(test_slabs_are_visited_one_by_one_after_a_late_sweep),
