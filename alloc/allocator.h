@@ -12,8 +12,9 @@
  *                anything of libc that allocates, locks or needs its constructors. (A library of a
  *                single allocator has no resolver: there alloc calls allocator_first_use().)
  *   any-thread   After that any thread may call any function at any time, several at once. A signal
- *                handler must not interrupt one and call another, as C says of malloc: our locks
- *                notice it and abort (vm/lock.h).
+ *                handler must not interrupt one and call another, as C says of malloc. Under a
+ *                lock this is noticed, and the process aborts (vm/lock.h). On the fast paths
+ *                nothing notices it ([one operation], alloc/blocks/heap.h).
  *   owns-first   resize and waste are called only for a block that this allocator has just handed
  *                out, or for an address that owns() has confirmed. That may still be the address of
  *                a block that was freed, or of no block. free and usable_size are called for any

@@ -11,8 +11,9 @@
  * malloc takes the first of the local free list, then the lowest free block of the word, then the
  * slow path (slow.c) finds another word. free puts the block into the local free list; when that
  * has no room the block's free bit is set (slabs.c). Only the owning thread uses a bin; in a
- * stopped world the collector walks the local free lists ([whole list], heap.h), and in quarantine
- * looks at the word: where free_word is set, `current` is its slab ([looked at before use]).
+ * stopped world the collector walks the local free lists ([whole list], heap.h) and asks for the
+ * current slab ([current is young], young.c). In quarantine it looks at the word, too: where
+ * free_word is set, `current` is its slab ([looked at before use]).
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_BIN_H
 #define ALLOTROPE_ALLOC_BLOCKS_BIN_H

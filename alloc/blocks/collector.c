@@ -3,7 +3,8 @@
  * collector.c: what a collector asks of the heap; what the heap asks of it is in
  * ask_collector.h.
  *
- * A collection, step by step:
+ * A collection in one stop, step by step (a cycle of several: gc/cycle/concurrent.h; a sweep after
+ * the stop: late_sweep.h):
  *
  *     takes the heap's lock                             blocks_lock
  *     stops the other threads                           [no stopped holder], heap.h

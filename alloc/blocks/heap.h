@@ -69,8 +69,10 @@
  *     slab.thread_heap                  owning thread; new: with `lock`      store, release
  *     slab.owner, base, granules,       owning thread, with `lock`           not atomic
  *       block_bytes, reciprocal,        new: with `lock`, or in a frozen
- *       capacity, class_index,          heap
- *       few_words: shape
+ *       capacity, class_index:          heap
+ *       shape
+ *     slab.few_words                    at the record's first use: the       not atomic
+ *                                       holder of `lock`
  *     slab.zero                         new: with `lock`, or in a frozen     not atomic
  *                                       heap
  *     granule map                       holder of `lock`; who makes a        store, release
@@ -255,10 +257,19 @@
  *     The collector takes `lock` before it stops the threads. So in a stopped world what the lock
  *     guards is whole, the shape of slabs included (base, block_bytes, granules, reciprocal,
  *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
- *     of it, which keeps it. A thread with neither: [NULL is always allowed].
+ *     of it, which keeps it. A thread with neither: [NULL is always allowed], [any word].
  *     A stopped thread may hold common_lock, or the locks of metadata and window. The collector
  *     takes no lock in a stopped world: [no lock while stopped] (gc/world/collection.h). The
  *     holder of common_lock stands for an owning thread, and is stopped as one.
+ *
+ * [any word]
+ *     A thread that gives the kernel a message pins what its words may point to (gc_pin,
+ *     gc/cycle/gc.c). So it reads the shape of a slab of which it may have no block, and the shape
+ *     may be another's by the time it is read. few_words never changes in a record, and an index
+ *     below the capacity has a word in it. So what is written is a pin, of the block that is meant
+ *     if the thread has it, else of some block, which is kept like one that a number happens to
+ *     point to. (The record of a block that was made during a fork goes with the block. A thread
+ *     that has an old address of it, and reads while another frees the block, faults.)
  *
  * [NULL is always allowed]
  *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
@@ -290,12 +301,16 @@
  *     again; `queued` and next_queued outlive that. Whoever takes it from the queue looks at its
  *     thread_heap, and passes it on if that is another. The queue of a heap that no thread has is
  *     closed, so nobody need look into it. A slab that is pushed there too late goes to the queue
- *     of abandoned slabs. A thread that is stopped before it pushes delays the hint, no more: the
- *     remote bits are set, and whoever needs blocks of the slab takes them. The child of a fork, in
- *     which such a thread does not go on, clears `queued` of all records, unused ones too. (The
- *     thread that forked does go on, if it did so in a handler that interrupted its own push. Then
- *     the child clears nothing: is_pushing.) A thread that has set a bit there and not asked
- *     `queued` leaves no hint: the block waits until its slab is rebinned for another reason.
+ *     of abandoned slabs. Its thread does not release a slab that it finds queued (insert_in_bin):
+ *     nobody would push the slab that the record served next, until this thread takes its queue.
+ *     That may be long. A slab that is queued in the moment of its release goes to the next
+ *     owner's queue, or to that of abandoned slabs.
+ *     A thread that is stopped before it pushes delays the hint, no more: the remote bits are set.
+ *     The child of a fork, in which such a thread does not go on, clears `queued` of all records,
+ *     unused ones too. (The thread that forked does go on, if it did so in a handler that
+ *     interrupted its own push. Then the child clears nothing: is_pushing.) A thread that has set a
+ *     bit there and not asked `queued` leaves no hint: the block waits until its slab is rebinned
+ *     for another reason.
  *
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs. If the
@@ -340,7 +355,8 @@
  *     torn: no device writes to their pages. A listed block has no live bit: free clears it before
  *     the block is in the list, malloc sets it after. So free_local_lists goes on only to a block
  *     of the same thread heap and size class that is neither free, nor remote, nor live, nor a
- *     suspect. What lies behind a torn link is lost to the child.
+ *     suspect. What lies behind a torn link is lost to the child. (A child that repairs nothing, as
+ *     a handler forked amid a rebinning, goes on with lists that may be torn so.)
  *
  * Locks: common_lock, then the collector's (gc/cycle/collect.c), then lock, then those of metadata
  * and window (vm/lock.h).

@@ -88,16 +88,23 @@ static void mark_newborn(struct slab *slab, size_t words)
         slab->words[i].mark = *slab_unborn(slab, i) = ~UINT64_C(0);
 }
 
+/* What others may still need of the record's last use stays: few_words by [any word], `queued` and
+ * what follows it by [queue is a hint]. */
+static void clear_record(struct slab *slab, enum record_kind kind)
+{
+    size_t from = offsetof(struct slab, has_pins), to = offsetof(struct slab, queued);
+    memset(slab, 0, offsetof(struct slab, few_words));
+    slab->few_words = kind == RECORD_FEW_WORDS;
+    memset((char *)slab + from, 0, to - from);
+}
+
 struct slab *new_slab_record(size_t words)
 {
     enum record_kind kind = words <= SLAB_FEW_WORDS ? RECORD_FEW_WORDS : RECORD_ALL_WORDS;
     struct slab *slab = take_record(&blocks_heap.records[kind]);
     if (slab) {
-        /* What a remote free queue may still need of the record's last use stays: [queue is a
-         * hint]. */
-        memset(slab, 0, offsetof(struct slab, queued));
+        clear_record(slab, kind);
         memset(slab->words, 0, words * sizeof slab->words[0]);
-        slab->few_words = kind == RECORD_FEW_WORDS;
         say_swept(slab);
         for (unsigned row = 0; row < blocks_heap.rows; row++)
             memset(slab_pinned(slab, row * slab_record_words(slab)), 0,

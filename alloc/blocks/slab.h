@@ -36,7 +36,8 @@
  *
  *     a block that is                    free  remote  live
  *     free in its slab                    1      0    0, or late: [late live bit] (heap.h)
- *     freed by another thread             0      1    1, or 0 of a suspect. So until it is
+ *     freed by another thread             0      1    1, or 0 of a suspect, or after a sweep that
+ *                                                     freed all others of its word. So until it is
  *                                                     taken: [remote until free] (heap.h)
  *     held back in a new slab             0      1      0
  *     being taken by its owning thread    1      1      0    [remote until free]
@@ -116,6 +117,7 @@ enum { SLAB_ROWS = 2, SLAB_OLD_ROWS = 3, SLAB_UNBORN_ROWS = 4, SLAB_SEEN_ROWS = 
 
 enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
 
+/* A new slab is SLAB_CURRENT before it is in its bin: so nobody rebins it in between. */
 enum slab_state {
     SLAB_CURRENT,   /* its thread takes blocks from it */
     SLAB_AVAILABLE, /* enough free blocks to become current */

@@ -370,9 +370,9 @@ static void forget_thread(void *unused, struct thread_heap *heap)
 }
 
 /* abandon_in_child fills the queues anew: a thread that the child does not have may have set
- * `queued` and not pushed. Unused records are visited, too: such a thread may have set `queued` of
- * one, or it was on a queue ([queue is a hint]). Otherwise nobody would ever queue the slab that
- * the record next serves. */
+ * `queued` and not pushed. Unused records are visited, too: `queued` of one may be set, by such a
+ * thread or because it lies in a queue that is forgotten ([queue is a hint]). Otherwise nobody
+ * would ever push the slab that the record next serves. */
 static void forget_other_threads(void)
 {
     blocks_heap.unused_thread_heaps = NULL;

@@ -44,7 +44,7 @@ void pool_init(size_t count)
 /* With the first sample, so that a process that has none pays nothing. Once. */
 static void open_pool(void)
 {
-    if (atomic_exchange(&is_opened, true))
+    if (pool_start || atomic_exchange(&is_opened, true))
         return;
     size_t bytes = round_up((2 * slot_count + 1) * PAGE_BYTES, GRANULE_BYTES);
     char *start = pages_map(bytes, GRANULE_BYTES);
@@ -340,6 +340,7 @@ void pool_look(void)
 
 void pool_fork_child(void)
 {
+    is_opened = pool_start != NULL; /* else the thread that was opening it is not here */
     for (size_t i = 0; pool_start && i < slot_count; i++)
         if (state_of(&slots[i]) == LOOKED_AT)
             set_state(&slots[i], LIVE);

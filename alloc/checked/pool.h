@@ -64,7 +64,8 @@ void pool_count(struct pool_counts *counts);
 
 /* Reports what was written beside live blocks. Other threads may run. */
 void pool_look(void);
-/* In the child of a fork: nobody looks at a block any more, so its free does not wait. */
+/* In the child of a fork: nobody looks at a block any more, so its free does not wait; and nobody
+ * opens the pool. */
 void pool_fork_child(void);
 
 /* Reports a fault at an address in the pool. access, at, and what is returned: as report_access has

@@ -204,7 +204,11 @@ struct chain registry_take_from_orphans(unsigned bin)
  * one with all that it holds, or takes a list out of it. Between any two instructions of the common
  * path a bin's list is whole; its counters may be off (cache_bin_recount). All else is inside an
  * operation, and none was under way. The child loses the block that a thread had just taken out of
- * its list, or not yet put in. */
+ * its list, or not yet put in.
+ * Not so where a device writes to the block's page meanwhile (O_DIRECT, io_uring): the child may
+ * have the list's head without the link in its first block ([the child's copy],
+ * alloc/blocks/heap.h). Then it follows what the program left there. To notice that, the child
+ * would have to go through all lists before it frees anything: every fork would pay for it. */
 void layered_fork_child(void)
 {
     for (unsigned i = registry.arena_count; i-- > 0;)

@@ -25,9 +25,9 @@
  *       mark        when a hider is found; their      [given up is full]. Pins stay
  *                   slabs become young
  *     sweep       free, live, retired, suspect and    from here on it is not given up
- *                 old bits; the list of young slabs;
- *                 `queued` and its queues, bins of
- *                 the fast table: NULL. Of a late
+ *                 old bits; the list of young slabs.
+ *                 Slabs are offered to their threads,
+ *                 as by a remote free. Of a late
  *                 sweep its number, too
  *     finish      large blocks, runs: with the lock
  *     behind a    marks_newborn                       the end of the cycle clears it

@@ -104,12 +104,16 @@ static struct {
 static void set_free_ignored(void)
 {
     bool ignored = gc.ignores_frees && collect_works();
-    if (gc.free_ignored && !ignored)
-        gc.free_looks = true;
-    gc.free_ignored = ignored;
+    do {
+        if (gc.free_ignored && !ignored)
+            gc.free_looks = true;
+        gc.free_ignored = ignored;
+        /* Another thread may have set both in between, and this one has undone the second. */
+        ignored = gc.ignores_frees && collect_works();
+    } while (gc.free_ignored != ignored);
 }
 
-/* Nothing would come of one. */
+/* A collection would free nothing. */
 static bool needs_no_collections(void)
 {
     return gc.keeps_leaks && !gc.ignores_frees && !gc.quarantines;
@@ -248,13 +252,14 @@ static bool find_block(const struct slab *slab, const void *address, size_t *ind
     return slab && *index < slab->capacity;
 }
 
-/* A thread that is stopped between the pin and the entry has the block in a register, or its caller
- * has: so a minor collection keeps it, though it does not see the pin. */
+/* address: [any word] (alloc/blocks/heap.h). A thread that is stopped between the pin and the entry
+ * has the block in a register, or its caller has: so a minor collection keeps it, though it does
+ * not see the pin. */
 static void gc_pin(const void *address)
 {
     size_t index;
     struct slab *slab = blocks_slab_of(address);
-    if (!find_block(slab, address, &index))
+    if (!find_block(slab, address, &index) || !slab_block_is_live(slab, index))
         return;
     slab_pin(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
     blocks_enter_young(slab); /* [pins are roots] */
@@ -341,7 +346,7 @@ static enum gc_leaks leaks_of(const struct gc_options *chosen)
 }
 
 /* By another process. */
-static void asked(uintptr_t rip)
+static void answer_leak_request(uintptr_t rip)
 {
     if (allocator_asked)
         allocator_asked(rip);
@@ -354,7 +359,7 @@ static void listen_again(void)
 {
     bool threads = &__libc_single_threaded && !__libc_single_threaded;
     if (threads && !atomic_exchange_explicit(&gc.listens_again, true, memory_order_relaxed))
-        stop_listen(asked);
+        stop_listen(answer_leak_request);
 }
 
 /* Sets what the options `free` and `leaks` mean. */
@@ -439,7 +444,7 @@ static bool init(const void *values)
         else
             report_unavailable();
     } else if (gc.reports) {
-        stop_listen(asked);
+        stop_listen(answer_leak_request);
     }
     gc.ignores_frees = ignored;
     gc.retires = ignored || quarantines;

@@ -20,7 +20,8 @@
  *                       while it read them may read half of the old ranges and half of the new
  *                       ones, once, and not pin its block. Therefore two looks in a row tell the
  *                       caller to pin all live blocks: the block is live by then, and one of the
- *                       two looks pins it.
+ *                       two looks pins it. Where one call of malloc outlasts both looks, it is not:
+ *                       a hider's block that was asked for before the first look is not pinned.
  */
 #include "gc/cycle/hiders.h"
 

@@ -34,11 +34,7 @@
 
 #include "alloc/blocks/blocks.h"
 
-/* A late sweep (alloc/blocks/late_sweep.h) does the same slab by slab, after the stop. It differs
- * in three points. The dead blocks of another thread's slab become remote frees. Retired and
- * suspect bits are changed by locked instructions. A new suspect in another thread's slab keeps its
- * live bit, which is that thread's to clear: so its use proves nothing, and what the program does
- * then is what it would do with any block. */
+/* What becomes of dead blocks that were not freed: the table above. */
 enum sweep_leaks { SWEEP_RECLAIM, SWEEP_SUSPECT, SWEEP_WATCH, SWEEP_KEEP };
 
 struct sweep_result {
@@ -65,8 +61,12 @@ void sweep_and_promote(enum sweep_leaks leaks, bool minor, struct sweep_result *
 bool sweep_may_be_late(enum sweep_leaks leaks);
 /* The world is stopped and marking is done. */
 void sweep_begin_late(enum sweep_leaks leaks);
-/* Sweeps a slab that a late sweep has left. It is the member of this name of struct
- * blocks_collector (alloc/blocks/blocks.h). */
+/* Sweeps a slab that a late sweep has left (alloc/blocks/late_sweep.h). It is the member of this
+ * name of struct blocks_collector (alloc/blocks/blocks.h). It differs from sweep() in three points.
+ * The dead blocks of another thread's slab become remote frees. Retired and suspect bits are
+ * changed by locked instructions. A new suspect in another thread's slab keeps its live bit, which
+ * is that thread's to clear: so its use proves nothing, and what the program does then is what it
+ * would do with any block. */
 void sweep_late(struct slab *slab, enum sweeper sweeper);
 /* All is swept (blocks_sweep_rest). result: of the whole sweep. The heap's lock is held. */
 void sweep_end_late(struct sweep_result *result);
