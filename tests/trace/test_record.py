@@ -165,6 +165,23 @@ def symbols(program: Path) -> dict[str, int]:
     return {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
 
 
+def touched_words(trace: Path, program: str) -> list[tuple[int, str]]:
+    """The thread and the class of each 16-byte store to a word that has the name of a class, whose
+    reference it is."""
+    words = {
+        address: name.removesuffix("_word")
+        for name, address in symbols(PROGRAMS / program).items()
+        if name.endswith("_word") and name.removesuffix("_word") in trace_reader.CLASSES
+    }
+    touches = []
+    for line in dump(trace, "csv")[1:]:
+        thread, kind, address, size, name, _ = line.split(",", 5)
+        if int(address, 16) in words:
+            assert (kind, size, name) == ("store", "16", words[int(address, 16)])
+            touches.append((int(thread), name))
+    return touches
+
+
 def test_references_belong_to_the_class_that_rang(ringing: Path) -> None:
     """The order in which ringing.c touches its words, each of which has its own class; signals,
     longjmp and a fault among them."""
@@ -172,15 +189,18 @@ def test_references_belong_to_the_class_that_rang(ringing: Path) -> None:
         allocator program
         program allocator program sweep program
         allocator program program""".split()
-    at = symbols(PROGRAMS / "ringing")
-    words = {at[f"{name}_word"]: name for name in set(expected)}
-    got = []
-    for line in dump(ringing, "csv")[1:]:
-        _, kind, address, size, name, _ = line.split(",", 5)
-        if int(address, 16) in words:
-            assert (kind, size, name) == ("store", "16", words[int(address, 16)])
-            got.append(name)
-    assert got == expected
+    assert [name for _, name in touched_words(ringing, "ringing")] == expected
+
+
+def test_a_signal_is_of_the_thread_that_handles_it(tmp_path: Path) -> None:
+    """Also where another thread, the sender, has run last: both keep their classes."""
+    trace = tmp_path / "run.alt"
+    assert record(trace, PROGRAMS / "signalling") == 0
+    touches = touched_words(trace, "signalling")
+    assert [name for thread, name in touches if thread == 1] == 60 * ["sweep"]
+    assert [name for thread, name in touches if thread == 2] == 20 * ["program", "allocator"]
+    threads = [row[3] for row in events(trace) if row[4] in ("signal", "signal_return")]
+    assert threads == 40 * ["2"]
 
 
 def test_events_carry_what_was_rung(ringing: Path) -> None:

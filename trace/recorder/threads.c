@@ -15,13 +15,19 @@
 static ThreadId running_thread = VG_INVALID_THREADID;
 static Bool interrupted; /* a fault has ended the stay in client code */
 
+/* Says that what follows is this thread's. */
+static void switch_to(ThreadId thread)
+{
+    if (thread == running_thread)
+        return;
+    ring_settle();
+    ring_event2(RAW_THREAD, thread, 0);
+    running_thread = thread;
+}
+
 static void client_code_begins(ThreadId thread, ULong blocks)
 {
-    if (thread != running_thread) {
-        ring_settle();
-        ring_event2(RAW_THREAD, thread, 0);
-        running_thread = thread;
-    }
+    switch_to(thread);
     ring_enter_client(thread);
 }
 
@@ -71,12 +77,14 @@ static void record_interruption(ThreadId thread)
     ring_event2(RAW_INTERRUPTED, done, 0);
 }
 
-/* Valgrind delivers faults from inside client code, all other signals from outside. */
+/* Valgrind delivers faults from inside client code, all other signals from outside. A signal that
+ * ends a system call finds that another thread has run last. */
 static void signal_begins(ThreadId thread, Int signal, Bool alternate_stack)
 {
     ring_take_cursor(thread);
     if (ring_inside_client())
         record_interruption(thread);
+    switch_to(thread);
     ring_settle();
     ULong *payload = ring_begin_event(RAW_SIGNAL, 3);
     payload[0] = thread;
