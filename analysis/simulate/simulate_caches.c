@@ -234,6 +234,12 @@ static bool sum_capacity(struct block_job *job)
     return true;
 }
 
+/* What a fully associative cache of so many blocks misses beyond cold misses. */
+static uint64_t capacity_misses(const struct block_job *job, uint64_t blocks)
+{
+    return blocks < job->sizes ? job->capacity[blocks] : 0;
+}
+
 /* "cold", "capacity" and "conflict" of a cache of `blocks` blocks. */
 static void put_causes(struct json *json, const struct block_job *job, uint64_t blocks,
                        uint64_t misses)
@@ -244,7 +250,7 @@ static void put_causes(struct json *json, const struct block_job *job, uint64_t 
         json_null(json, "conflict");
         return;
     }
-    uint64_t capacity = blocks < job->sizes ? job->capacity[blocks] : 0;
+    uint64_t capacity = capacity_misses(job, blocks);
     json_number(json, "cold", job->cold);
     json_number(json, "capacity", capacity);
     json_integer(json, "conflict", (int64_t)(misses - job->cold - capacity));
@@ -324,12 +330,14 @@ static void put_fully_associative(struct json *json, const struct block_job *job
     json_number(json, "block", job->block_bytes);
     json_number(json, "cold", job->cold);
     json_open_list(json, "curve");
-    for (size_t blocks = 1; blocks < job->sizes; blocks++) {
-        if (blocks > 1 && job->capacity[blocks] == job->capacity[blocks - 1])
+    /* A touch at the last distance is a hit with as many blocks as there are sizes. */
+    for (size_t blocks = 1; blocks <= job->sizes; blocks++) {
+        uint64_t capacity = capacity_misses(job, blocks);
+        if (blocks > 1 && capacity == capacity_misses(job, blocks - 1))
             continue;
         json_open(json, NULL);
         json_number(json, "blocks", blocks);
-        json_number(json, "misses", job->cold + job->capacity[blocks]);
+        json_number(json, "misses", job->cold + capacity);
         json_close(json);
     }
     json_close_list(json);

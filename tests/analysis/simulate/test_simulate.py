@@ -492,6 +492,8 @@ def test_a_curve_ends_where_all_pages_fit(command: Command, tmp_path: Path, page
     document = simulate(command, "pages", str(path))
     last = document["pages"][0]["curve"][-1]
     assert (last["frames"], last["faults"], last["cold"]) == (pages, pages, pages)
+    [tlb] = simulate(command, "tlb", "--tlb", "4K:1", str(path))["fully_associative"]
+    assert tlb["curve"][-1] == {"blocks": pages, "misses": pages}
 
 
 def test_one_reference_is_a_count(command: Command, invented: Path) -> None:
