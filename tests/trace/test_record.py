@@ -3,10 +3,13 @@
 
 import contextlib
 import json
+import mmap
 import os
 import random
 import re
 import signal
+import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -550,6 +553,39 @@ def test_a_killed_program_leaves_what_it_had_recorded(tmp_path: Path) -> None:
     assert process.stderr is not None and "was killed" in process.stderr.read()
     references, error = references_of(trace)
     assert references > 1000000 and error is not None and "cut short" in error
+
+
+def test_the_ring_tells_no_cursor_of_an_earlier_round(tmp_path: Path) -> None:
+    """A recorder that is killed while it waits for room has filled each buffer several times since
+    its program last left client code. What was complete then stands in none of them any more."""
+    state, buffers, buffer = 4096, 8, 32 << 20
+    base, cursor, published, released = 24, 64, 128, 192  # in struct reference_ring
+    memory = os.memfd_create("ring")
+    os.ftruncate(memory, state + buffers * buffer)
+    ours, recorders = socket.socketpair()
+    with ours, recorders, mmap.mmap(memory, state + buffers * buffer) as ring:
+        struct.pack_into("<QQ", ring, 0, 0x676E69726F6C6C61, 3)
+        descriptors = [f"--ring-fd={memory}", f"--socket-fd={recorders.fileno()}"]
+        process = subprocess.Popen(
+            [TOOLS / "allotrope-amd64-linux", "--tool=allotrope", "-q", *descriptors]
+            + [PROGRAMS / "chasing"],
+            env=SURROUNDINGS,
+            pass_fds=(memory, recorders.fileno()),
+        )
+        try:
+            for taken in range(21):
+                struct.pack_into("<I", ring, released, taken)
+                await_that(
+                    lambda full=taken + buffers: struct.unpack_from("<I", ring, published)[0] == full
+                )
+        finally:
+            process.kill()
+            process.wait(HANG)
+        count = struct.unpack_from("<I", ring, published)[0]
+        place = struct.unpack_from("<Q", ring, cursor)[0] - struct.unpack_from("<Q", ring, base)[0]
+    os.close(memory)
+    assert count == 20 + buffers
+    assert (place - state) // buffer == (count - 1) % buffers
 
 
 def test_a_killed_consumer_leaves_no_orphan_and_a_readable_part(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ struct reference_ring {
     uint32_t children;
     /* Where the recorder has mapped this ring: makes sense of `cursor`. */
     uint64_t recorder_base;
-    /* Next word to write, as of the recorder's last return from client code: what stands
-     * before it is complete. */
+    /* Next word to write, as of the recorder's last return from client code, or where it began the
+     * present buffer if that is later: what stands before it in this buffer is complete. */
     uint64_t cursor __attribute__((aligned(64)));
     /* Buffers published so far, modulo 2^32; a futex. */
     uint32_t published __attribute__((aligned(64)));

@@ -118,6 +118,7 @@ static void publish(void)
         wait_for_buffer();
     }
     begin_buffer(to_nothing ? 0 : ring->published % REFERENCE_RING_BUFFERS);
+    ring->cursor = cursor;
 }
 
 void ring_publish_inside_client(void)
