@@ -415,6 +415,27 @@ static void test_a_damaged_trace_is_an_error(void **state)
     close(fd);
 }
 
+/* The data chunk is left out, the chunks around it are sound. */
+static void test_a_chunk_that_is_missing_before_the_end_is_an_error(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    struct chunk_header description;
+    size_t bytes, delivered, first = sizeof(struct trace_file_header);
+    int fd = write_random(&model, 9, 1000, 10);
+    uint8_t *data = contents(fd, &bytes);
+    uint64_t end;
+    memcpy(&end, data + bytes - sizeof end, sizeof end);
+    memcpy(&description, data + first, sizeof description);
+    first += sizeof description + description.payload_bytes;
+    memmove(data + first, data + end, bytes - end);
+    assert_true(read_copy(data, first + bytes - end, &model, &delivered));
+    assert_int_equal(delivered, 0);
+    free(data);
+    free(model.items);
+    close(fd);
+}
+
 static void test_a_full_disk_is_reported(void **state)
 {
     (void)state;
@@ -604,6 +625,7 @@ int main(void)
         cmocka_unit_test(test_an_empty_trace_is_read_back),
         cmocka_unit_test(test_a_truncated_trace_keeps_what_stands_before),
         cmocka_unit_test(test_a_damaged_trace_is_an_error),
+        cmocka_unit_test(test_a_chunk_that_is_missing_before_the_end_is_an_error),
         cmocka_unit_test(test_a_full_disk_is_reported),
         cmocka_unit_test(test_a_disk_that_fills_later_is_reported),
         cmocka_unit_test(test_slots_that_follow_from_what_is_not_told_before_are_refused),

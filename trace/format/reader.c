@@ -36,6 +36,12 @@ int reader_short_of_memory(struct trace_reader *reader)
 
 /* Chunks. */
 
+/* Whether the chunk at hand begins where the one before has ended. */
+static bool chunk_follows(const struct trace_reader *reader)
+{
+    return memcmp(&reader->totals, &reader->header.start, sizeof reader->totals) == 0;
+}
+
 static int begin_data_chunk(struct trace_reader *reader)
 {
     const struct chunk_header *header = &reader->header;
@@ -45,7 +51,7 @@ static int begin_data_chunk(struct trace_reader *reader)
         return -1;
     if (reader->resumed)
         reader->totals = header->start;
-    else if (memcmp(&reader->totals, &header->start, sizeof reader->totals) != 0)
+    else if (!chunk_follows(reader))
         return reader_fail(reader, reader->chunk_offset,
                            "chunk %" PRIu64 " does not follow the last one", header->sequence);
     reader->execution_count =
@@ -63,6 +69,8 @@ static int begin_data_chunk(struct trace_reader *reader)
 
 static int read_end(struct trace_reader *reader)
 {
+    if (!chunk_follows(reader))
+        return reader_fail(reader, reader->chunk_offset, "chunks are missing before the end");
     if (reader->payload.used < sizeof reader->whole)
         return reader_fail(reader, reader->chunk_offset, "damaged end");
     memcpy(&reader->whole, reader->payload.data, sizeof reader->whole);
