@@ -726,6 +726,20 @@ def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -
         assert sum(unmapped.values()) < 0.01 * facts["totals"]["references"]
 
 
+def test_a_fork_is_told_all_of_its_mappings(tmp_path: Path) -> None:
+    """More than 6000 of them: what the child refers to lies in one of them."""
+    program = compiled(tmp_path / "mapping", "mapping.c")
+    assert record(tmp_path / "run-%p.alt", program) == 0
+    traces = sorted(tmp_path.glob("*.alt"))
+    assert len(traces) == 2
+    for trace in traces:
+        done = subprocess.run([TRACER, "info", trace], capture_output=True, check=True)
+        facts = json.loads(done.stdout)
+        assert facts["regions"][0]["kind"] == "unmapped"
+        assert facts["totals"]["references"] > 3000
+        assert sum(facts["regions"][0]["references"].values()) == 0
+
+
 def test_each_image_of_a_process_is_described_by_its_own_command(tmp_path: Path) -> None:
     """A fork's is its parent's; what an exec brings has its own, its words as they were."""
     script = "/bin/echo 'a \"b' grün $(:) & wait; exec /bin/true last"

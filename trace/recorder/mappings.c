@@ -6,6 +6,7 @@
 
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_clientstate.h"
+#include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_tooliface.h"
 
@@ -110,9 +111,10 @@ void mappings_prepare(void)
 
 void mappings_restate(void)
 {
-    enum { MOST = 4096 };
+    enum { MOST = 30000 }; /* as many as Valgrind has room for: VG_N_SEGMENTS */
     static Addr starts[MOST];
     Int count = VG_(am_get_segment_starts)(SkFileC | SkAnonC | SkShmC, starts, MOST);
+    tl_assert(count >= 0);
     for (Int i = 0; i < count; i++) {
         const NSegment *segment = VG_(am_find_nsegment)(starts[i]);
         UInt kind = TRACE_REGION_ANONYMOUS;
