@@ -726,6 +726,16 @@ def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -
         assert sum(unmapped.values()) < 0.01 * facts["totals"]["references"]
 
 
+def test_a_followed_trace_has_its_whole_description(tmp_path: Path) -> None:
+    """However long it is."""
+    described = {"x": 100_000 * "x", "y": 1}
+    options = ("-d", json.dumps(described))
+    assert record(tmp_path / "run-%p.alt", "/bin/true", options=options) == 0
+    [trace] = tmp_path.iterdir()
+    done = subprocess.run([TRACER, "info", trace], capture_output=True, check=True)
+    assert json.loads(done.stdout)["description"] == described | {"command": ["/bin/true"]}
+
+
 def test_a_fork_is_told_all_of_its_mappings(tmp_path: Path) -> None:
     """More than 6000 of them: what the child refers to lies in one of them."""
     program = compiled(tmp_path / "mapping", "mapping.c")

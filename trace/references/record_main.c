@@ -297,17 +297,17 @@ static int wait_for_all(void)
 /* Runs the program under recorders that start their own consumers, and waits for all. */
 static int follow(struct record_options *options)
 {
-    static char self[PATH_MAX + 16], output[2 * PATH_MAX + 32], description[1 << 16], level[32];
-    char folder[PATH_MAX], program[PATH_MAX];
+    static char self[PATH_MAX + 16], output[2 * PATH_MAX + 32], level[32];
+    char folder[PATH_MAX], program[PATH_MAX], *description;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0 || !getcwd(folder, sizeof folder))
+    if (length < 0 || !getcwd(folder, sizeof folder) ||
+        asprintf(&description, "--follow-description=%s", options->description) < 0)
         return EXIT_FAILED;
     program[length] = 0;
     bool absolute = options->output[0] == '/';
     snprintf(self, sizeof self, "--follow=%s", program);
     snprintf(output, sizeof output, "--follow-output=%s%s%s", absolute ? "" : folder,
              absolute ? "" : "/", options->output);
-    snprintf(description, sizeof description, "--follow-description=%s", options->description);
     snprintf(level, sizeof level, "--follow-level=%d", options->level);
     char *further[MOST_SETTINGS + 6] = {self, output, description, level,
                                         (char *)"--trace-children=yes"};
@@ -320,6 +320,7 @@ static int follow(struct record_options *options)
         fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
+    free(description);
     int status = wait_for_all();
     return status < 0 ? EXIT_FAILED : exit_code(status);
 }
