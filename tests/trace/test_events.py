@@ -67,6 +67,17 @@ def test_every_call_is_an_event_even_when_the_program_leaves_by_exit(
     assert facts["unknown_frees"] == facts["lost_frees"] == 0
 
 
+def test_an_alignment_of_gigabytes_is_told(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "aligned.ale"
+    script = "import ctypes; c = ctypes.CDLL(None); c.aligned_alloc.restype = ctypes.c_void_p; "
+    script += "exit(not c.aligned_alloc(ctypes.c_size_t(1 << 32), ctypes.c_size_t(77777)))"
+    done = command.run("events", "-o", str(file), "--", "/usr/bin/python3", "-c", script)
+    if done.returncode == 1:
+        pytest.skip("there is no room for so large an alignment")
+    assert done.returncode == 0, done.stderr
+    assert [row["size"] for row in dump(file) if row["alignment"] == str(1 << 32)] == ["77777"]
+
+
 @pytest.mark.parametrize("frames", [1, 3, 64])
 def test_callers_are_kept_on_request(command: Command, tmp_path: Path, frames: int) -> None:
     stack = ["innermost", *["outermost"] * 4, "main"]

@@ -119,9 +119,9 @@ static int dump(const char *path)
            allocations_clock(all));
     while (allocations_next(all, &one)) {
         printf("%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%s,%" PRIu64 ",0x%" PRIx64 ",%" PRIu64
-               ",%u,%d,0x%" PRIx64 ",",
+               ",%" PRIu64 ",%d,0x%" PRIx64 ",",
                one.clock, one.bytes, one.thread, names[one.type], one.object, one.pointer, one.size,
-               one.alignment ? 1U << one.alignment : 0, one.zeroed, one.site);
+               one.alignment ? UINT64_C(1) << one.alignment : 0, one.zeroed, one.site);
         for (uint32_t i = 0; i < one.frame_count; i++)
             printf("%s0x%" PRIx64, i ? " " : "", one.frames[i]);
         putchar('\n');
