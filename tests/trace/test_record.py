@@ -726,6 +726,21 @@ def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -
         assert sum(unmapped.values()) < 0.01 * facts["totals"]["references"]
 
 
+def test_a_process_sees_no_signal_of_the_recorders_own(tmp_path: Path) -> None:
+    """The recorder makes a consumer for each process, by a process that ends at once."""
+    script = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+child = os.fork()
+if child == 0:
+    os._exit(10 + len(signal.sigpending()))
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    program = ["/usr/bin/python3", "-S", "-c", script]
+    assert record(tmp_path / "run-%p.alt", *program) == subprocess.run(program).returncode == 10
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_followed_trace_has_its_whole_description(tmp_path: Path) -> None:
     """However long it is."""
     described = {"x": 100_000 * "x", "y": 1}

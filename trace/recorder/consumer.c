@@ -60,16 +60,18 @@ static void die_with(Int socket, Int pid)
     VG_(do_syscall)(__NR_fcntl, socket, VKI_F_SETFL, O_ASYNC_FLAG, 0, 0, 0, 0, 0);
 }
 
-/* Like fork(). Valgrind's own lets the child wait on a pipe of which it holds both ends: it would
- * wait for ever for a parent that was killed before it wrote. */
+/* Like fork(), but the child's end sends no signal, which the program would see. Valgrind's own
+ * lets the child wait on a pipe of which it holds both ends: it would wait for ever for a parent
+ * that was killed before it wrote. */
 static Int fork_now(void)
 {
-    SysRes child = VG_(do_syscall)(__NR_clone, VKI_SIGCHLD, 0, 0, 0, 0, 0, 0, 0);
+    SysRes child = VG_(do_syscall)(__NR_clone, 0, 0, 0, 0, 0, 0, 0, 0);
     return sr_isError(child) ? -1 : (Int)sr_Res(child);
 }
 
 void consumer_start(Addr where)
 {
+    enum { WAIT_FOR_CLONE = 0x80000000 }; /* __WCLONE: Valgrind's headers do not have it */
     Int ends[2], pid = VG_(getpid)(), status;
     SysRes file = VG_(do_syscall)(__NR_memfd_create, (UWord) "allotrope-ring", 0, 0, 0, 0, 0, 0, 0);
     if (sr_isError(file) ||
@@ -98,7 +100,7 @@ void consumer_start(Addr where)
         }
         VG_(do_syscall)(__NR_exit_group, 0, 0, 0, 0, 0, 0, 0, 0);
     }
-    VG_(waitpid)(child, &status, 0);
+    VG_(waitpid)(child, &status, WAIT_FOR_CLONE);
     VG_(close)(ring_fd);
     VG_(close)(ends[1]);
     die_with(ring_watch_socket(ends[0]), pid);
