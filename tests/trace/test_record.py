@@ -741,6 +741,30 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_consumer_holds_none_of_its_programs_descriptors(tmp_path: Path) -> None:
+    """Where both processes have closed the pipe's end, the reader sees that, whatever number the
+    end had."""
+    script = """
+import os, select
+out, high = os.pipe(), 5000
+os.dup2(out[1], high)
+os.close(out[1])
+go = os.pipe()
+if os.fork() == 0:
+    os.close(high)
+    os.read(go[0], 1)
+    os._exit(0)
+os.close(high)
+seen = select.select([out[0]], [], [], 60)[0]
+os.write(go[1], b"x")
+os.wait()
+os._exit(not seen)
+"""
+    program = ["/usr/bin/python3", "-S", "-c", script]
+    line = ["prlimit", "--nofile=8192:8192", RECORDER, "-o", tmp_path / "run-%p.alt", "-t", TOOLS]
+    assert subprocess.run([*line, "--", *program], timeout=HANG).returncode == 0
+
+
 def test_a_followed_trace_has_its_whole_description(tmp_path: Path) -> None:
     """However long it is."""
     described = {"x": 100_000 * "x", "y": 1}

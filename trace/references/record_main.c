@@ -6,6 +6,7 @@
  * With %p in the trace's name, forks and execs are followed: each recorder starts this program
  * anew, as its consumer (--consume), and the first one waits for all of them.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -218,6 +219,20 @@ static const char *describe_image(const struct record_options *options)
     return json_memory_end(&memory);
 }
 
+/* Closes what is inherited, but for standard streams, the ring and the socket. */
+static void close_others(const struct record_options *options)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
+        int fd = atoi(entry->d_name);
+        if (fd > STDERR_FILENO && fd != dirfd(folder) && fd != options->ring_fd &&
+            fd != options->socket_fd)
+            close(fd);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 /* A consumer that a recorder has started. It has inherited the program's descriptors, which would
  * keep pipes open, and its terminal, whose interrupts are the program's. */
 static int consume(struct record_options *options)
@@ -226,9 +241,7 @@ static int consume(struct record_options *options)
     const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ, SIGTSTP};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_IGN);
-    for (int fd = 3; fd < (int)sysconf(_SC_OPEN_MAX) && fd < 4096; fd++)
-        if (fd != options->ring_fd && fd != options->socket_fd)
-            close(fd);
+    close_others(options);
     int null = open("/dev/null", O_RDWR);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
