@@ -292,6 +292,8 @@ static void plan_moments(struct load *load)
             break;
         load->due[load->planned] = (long long)(at * NANOSECONDS);
     }
+    if (load->planned == 0)
+        fail("--rate %g: no request is due within %g s", load->rate, load->seconds);
     load->latencies = allocate(load->planned, sizeof *load->latencies);
 }
 

@@ -491,6 +491,7 @@ class TestOpenLoop:
             (["--port=1"], "no request given"),
             (["--port=1", "x"], "no connection to 127.0.0.1 port 1"),
             (["--port=1", "--rate=fast", "x"], "--rate: 'fast'"),
+            (["--port=1", "--rate=0.01", "--seconds=1", "x"], "--rate 0.01: no request is due"),
             (["--port=1", "--protocol=smtp", "x"], "'smtp' is unknown; valid are line, http"),
             (["--port=http", "x"], "--port: 'http' is not a whole number from 1 to 65535"),
             (["--port=0", "x"], "--port: '0'"),
