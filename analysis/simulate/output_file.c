@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trace/base/flush_all.h"
+
 /* The folder of a path, as far as its last slash. */
 static void folder_of(const char *path, char *folder)
 {
@@ -76,8 +78,8 @@ bool output_file_open(struct output_file *file, const char *path)
 bool output_file_close(struct output_file *file)
 {
     if (file->stream == stdout)
-        return fflush(stdout) == 0;
-    bool written = fflush(file->stream) == 0;
+        return flush_all(stdout) == 0;
+    bool written = flush_all(file->stream) == 0;
     if (file->place[0] != '\0')
         written = written && fsync(fileno(file->stream)) == 0;
     int error = errno;

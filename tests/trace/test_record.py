@@ -7,6 +7,7 @@ import mmap
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -724,6 +725,24 @@ def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -
         assert facts["totals"]["by_class"]["allocator"] > 10 and len(facts["threads"]) == 1
         unmapped = facts["regions"][0]["references"]
         assert sum(unmapped.values()) < 0.01 * facts["totals"]["references"]
+
+
+def test_what_could_not_be_written_once_is_an_error(tmp_path: Path) -> None:
+    """Standard output that does not block fails a write, and takes the next."""
+    strace = ["strace", "-o", "/dev/null", "-e", "trace=write"]
+    if not shutil.which("strace") or subprocess.run([*strace, "true"]).returncode != 0:
+        pytest.skip("strace is missing or may not trace")
+    trace = tmp_path / "run.alt"
+    record_under(trace, "bsd", PROGRAMS / "churning", "1000")
+    events_reader = TRACER.with_name("allotrope-events")
+    for line in (
+        [TRACER, "events", trace],
+        [events_reader, "dump", trace],
+        [SIMULATOR, "caches", trace],
+    ):
+        failing = [*strace, "-e", "inject=write:error=EAGAIN:when=1", *line]
+        done = subprocess.run(failing, capture_output=True)
+        assert done.returncode == 1 and b"Input/output error" in done.stderr, line
 
 
 def test_a_process_sees_no_signal_of_the_recorders_own(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/base/flush_all.h"
 #include "trace/base/json.h"
 #include "trace/base/last_words.h"
 #include "trace/base/number.h"
@@ -68,7 +69,7 @@ int close_file(struct allocations *all, const char *path)
         status = EXIT_DAMAGED;
     }
     allocations_close(all);
-    if (fflush(stdout) != 0)
+    if (flush_all(stdout) < 0)
         refuse(EXIT_DAMAGED, "standard output: %s", strerror(errno));
     return status;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/base/flush_all.h"
 #include "trace/base/number.h"
 #include "trace/inspect/inspect.h"
 
@@ -101,7 +102,7 @@ int main(int argc, char **argv)
     if (status == -1)
         fprintf(stderr, "allotrope: %s: %s\n", file, trace_reader_error(reader));
     trace_reader_close(reader);
-    if (fflush(stdout) != 0)
+    if (flush_all(stdout) < 0)
         inspect_output_failed();
     return status < 0 ? EXIT_DAMAGED : 0;
 }
