@@ -212,6 +212,8 @@ struct entry *lru_stack_take_from_behind(struct lru_stack *stack, uint64_t touch
         histogram->cold++;
         return entry;
     }
+    if (entry->left == NOWHERE) /* of a damaged part, which names a first touch twice */
+        return NULL;
     struct recency *behind = &stack->behind;
     size_t later = behind->marks - recency_before(behind, entry->left) - 1;
     size_t distance = since + later;

@@ -63,7 +63,7 @@ bool lru_stack_bring(struct lru_stack *stack, struct absent absent, unsigned old
 
 /* A unit that neither front nor middle has: counts its distance, or that it is cold, and takes it
  * out of the row. since: units that are not in the row, all touched after those that are. Returns
- * its entry, NULL when memory is short. */
+ * its entry, NULL when memory is short or a damaged part has taken it out already. */
 struct entry *lru_stack_take_from_behind(struct lru_stack *stack, uint64_t touch, size_t since);
 
 /* Room for TOUCH_CAPACITY touches in the table, in the row of marks and in the stamps. */

@@ -261,6 +261,33 @@ static void test_an_empty_part_changes_nothing(void **unused)
     stream_free(&stream);
 }
 
+/* A file in which one of two pages has two first touches, and the other none. */
+static void test_a_part_that_touches_a_page_first_twice_is_refused(void **unused)
+{
+    (void)unused;
+    struct pages_options options = {4096, false};
+    struct stream stream = stream_make(7, 2);
+    uint64_t first;
+    stream.reference[0] = (struct reference){.address = 0x5000, .size = 8};
+    stream.reference[1] = (struct reference){.address = 0x6000, .size = 8};
+    struct pages *pages = run_part(&stream, 0, 0, 4096), *part = run_part(&stream, 0, 2, 4096);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_true(pages_write(part, file));
+    pages_free(part);
+    assert_int_equal(fseek(file, -4 * (long)sizeof first, SEEK_END), 0);
+    assert_int_equal(fread(&first, sizeof first, 1, file), 1);
+    assert_int_equal(fseek(file, -3 * (long)sizeof first, SEEK_END), 0);
+    assert_int_equal(fwrite(&first, sizeof first, 1, file), 1);
+    rewind(file);
+    part = pages_read(&options, file);
+    assert_true(!part || !pages_join(pages, part));
+    pages_free(part);
+    pages_free(pages);
+    fclose(file);
+    stream_free(&stream);
+}
+
 /* A touch of the page that the first part touched last is no repeat behind another part. */
 static void test_what_follows_a_join_goes_on_behind_the_last_part(void **unused)
 {
@@ -385,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_parts_joined_equal_the_whole),
         cmocka_unit_test(test_parts_of_many_units_equal_the_whole),
         cmocka_unit_test(test_an_empty_part_changes_nothing),
+        cmocka_unit_test(test_a_part_that_touches_a_page_first_twice_is_refused),
         cmocka_unit_test(test_what_follows_a_join_goes_on_behind_the_last_part),
         cmocka_unit_test_setup(test_forgotten_units_leave_the_others_in_order, allow_vectors),
         cmocka_unit_test(test_a_sample_comes_near_the_exact_curve),
