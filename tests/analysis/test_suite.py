@@ -287,15 +287,18 @@ class TestTrouble:
         assert done.returncode == 2 and "there are: echo; shell" in done.stderr
 
 
-SLOW = """
+SLOW = '''
 [[program]]
 name = "p"
 command = "sleep 0.05; echo p"
 [[program]]
 name = "q"
-setup = "echo >> $SUITE/setups"
-command = "sleep 0.05; printf q >> $SUITE/trace; echo q"
+setup = """
+echo >> $SUITE/setups
+test ! -e $SUITE/block || { touch $SUITE/blocked; sleep 60; }
 """
+command = "sleep 0.05; printf q >> $SUITE/trace; echo q"
+'''
 
 
 class TestResuming:
@@ -337,6 +340,33 @@ class TestResuming:
         assert not (tmp_path / "state").exists()
         assert (tmp_path / "setups").read_text() == "\n\n"
 
+    def test_interrupted_again_it_loses_nothing(self, mock: Command, tmp_path: Path) -> None:
+        """While the first programs are taken up, the state has the others all the same."""
+        words = self.interrupt(mock, tmp_path)
+        before = json.loads((tmp_path / "state").read_text())["programs"]
+        measured = json.loads((tmp_path / "json").read_text())["programs"]
+        (tmp_path / "block").touch()
+        started = mock.start(*words, "--resume", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while started.poll() is None and not (tmp_path / "blocked").exists():
+            time.sleep(0.01)
+        started.send_signal(signal.SIGINT)
+        _, error = started.communicate(timeout=HANG)
+        assert started.returncode == 130, error
+        assert json.loads((tmp_path / "state").read_text())["programs"] == before
+        again = json.loads((tmp_path / "json").read_text())["programs"]
+        for one, other in zip(measured, again, strict=True):
+            assert one["comparison"]["results"] == other["comparison"]["results"]
+
+    def test_the_load_of_earlier_rounds_is_kept(
+        self, mock: Command, suite: Any, tmp_path: Path
+    ) -> None:
+        """When nothing is left to be measured, there is no other."""
+        done, _ = suite(mock, TWO, "--csv", "/dev/full")
+        assert done.returncode == 2 and "No space left on device" in done.stderr
+        done, document = suite(mock, TWO, "--resume")
+        assert done.returncode == 0 and "Load unknown" not in done.stdout
+        assert all(one["comparison"]["others_cpus"] is not None for one in document["programs"])
+
     def test_state_is_not_overwritten(self, mock: Command, tmp_path: Path) -> None:
         words = self.interrupt(mock, tmp_path)
         kept = (tmp_path / "state").read_text()
@@ -354,7 +384,13 @@ class TestResuming:
         assert done.returncode == 2 and "begun with other suite" in done.stderr
 
     @pytest.mark.parametrize(
-        "text, message", [(None, "cannot read"), ("{", "damaged"), ("{}", "not the state")]
+        "text, message",
+        [
+            (None, "cannot read"),
+            ("{", "damaged"),
+            ("{}", "not the state"),
+            ("[]", "not the state"),
+        ],
     )
     def test_a_state_that_cannot_be_resumed_is_told(
         self, mock: Command, suite: Any, tmp_path: Path, text: str | None, message: str

@@ -38,7 +38,7 @@ from ..compare.comparison import Comparison, Contender, Failure, Plan
 from ..compare.measure import BaselineFailed, Runner, check_plan, steps as steps_of
 from ..server.plan import ServerPlan
 
-STATE_SCHEMA = "allotrope.suite-state/3"
+STATE_SCHEMA = "allotrope.suite-state/4"
 # What programs of a suite see of our environment.
 INHERITED = (
     *("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TERM"),
@@ -102,6 +102,7 @@ class Part:
     runner: Runner | None = None
     status: str = "measured"  # or "skipped", "failed"
     reason: str | None = None
+    has_references: bool = False  # measured, now or by an earlier run
     reference_seconds: float = 0.0  # of one run under glibc
     warm: bool = False
 
@@ -275,7 +276,7 @@ def measure_suite(
     """Measures all of `run`. `announce` is told what a reader should know (the estimate, each
     round), `progress` of every single run. An interruption marks it. The state file is the
     caller's to remove, once the results are written."""
-    saved = begin_state(run, STATE_SCHEMA, resume)
+    saved = (begin_state(run, STATE_SCHEMA, resume) or {"programs": {}})["programs"]
     with scratch_folder() as scratch:
         scratch.chmod(0o755)  # some servers give up root
         try:
@@ -292,12 +293,15 @@ def measure_suite(
 def _measure(
     run: SuiteRun,
     scratch: Path,
-    saved: dict[str, Any] | None,
+    saved: Mapping[str, Any],
     announce: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> None:
+    # All are taken up before the first is begun, for the state is then written anew.
     for part in run.parts:
-        _begin(run, part, scratch / folder_of(part.program), saved, progress)
+        _take_up(run, part, scratch / folder_of(part.program), saved, progress)
+    for part in run.parts:
+        _begin(part)
         _save_state(run)
     begun = [part for part in run.parts if part.is_in()]
     announce(
@@ -333,14 +337,15 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def _begin(
+def _take_up(
     run: SuiteRun,
     part: Part,
     folder: Path,
-    saved: dict[str, Any] | None,
+    saved: Mapping[str, Any],
     progress: Callable[[str], None],
 ) -> None:
-    """Makes the program's folder and either takes up its saved state or runs its references."""
+    """Makes the program's folder and restores what an earlier run has measured of it. saved: that,
+    by program."""
     missing = [name for name in part.program.packages if package_version(name) is None]
     if missing:
         part.status = "skipped"
@@ -357,16 +362,23 @@ def _begin(
     part.runner = Runner(
         part.comparison, work, lambda step, _: progress(f"{part.program.name}: {step}")
     )
-    before = saved["programs"].get(part.program.name) if saved else None
+    if part.program.name in saved:
+        _restore(part, saved[part.program.name])
+
+
+def _begin(part: Part) -> None:
+    """Sets the program up, and runs its references unless they are known."""
+    if part.comparison is None or part.runner is None:
+        return
+    plan = part.comparison.plan
     try:
         _set_up(part.program, plan)
         check_plan(plan)
-        if before is not None:
-            _restore(part, before)
-            return
-        begun = time.monotonic()
-        part.runner.measure_reference()
-        part.reference_seconds = (time.monotonic() - begun) / 2
+        if not part.has_references:
+            begun = time.monotonic()
+            part.runner.measure_reference()
+            part.reference_seconds = (time.monotonic() - begun) / 2
+            part.has_references = True
     except UserError as error:
         part.status, part.reason = "failed", error.format_message()
 
@@ -445,7 +457,7 @@ def _load_state(run: SuiteRun, schema: str) -> dict[str, Any]:
         raise UserError(f"--resume: cannot read {run.state}: {error.strerror}") from None
     except ValueError:
         raise UserError(f"--resume: {run.state} is damaged; remove it and begin anew") from None
-    if saved.get("schema") != schema:
+    if not isinstance(saved, dict) or saved.get("schema") != schema:
         raise UserError(f"--resume: {run.state} is not the state of a suite that ran this way")
     for key, now in fingerprint(run).items():
         if saved["fingerprint"].get(key) != now:
@@ -461,7 +473,7 @@ def _save_state(run: SuiteRun) -> None:
     programs = {
         part.program.name: _frozen(part)
         for part in run.parts
-        if part.comparison is not None and part.status == "measured"
+        if part.has_references and part.status == "measured"
     }
     save_state(run, STATE_SCHEMA, programs)
 
@@ -486,6 +498,7 @@ def _frozen(part: Part) -> dict[str, Any]:
         "warm": part.warm,
         "endings": sorted(comparison.endings, key=str),
         "incomplete": comparison.incomplete,
+        "load": [comparison.load.elapsed, comparison.load.others],
         "reference_outputs": sorted(comparison.reference.outputs),
         "contenders": [_frozen_contender(contender) for contender in comparison.contenders],
     }
@@ -507,10 +520,12 @@ def _frozen_contender(contender: Contender) -> dict[str, Any]:
 def _restore(part: Part, saved: dict[str, Any]) -> None:
     comparison = part.comparison
     assert comparison is not None
-    part.reference_seconds, part.warm = saved["reference_seconds"], saved["warm"]
+    part.has_references, part.warm = True, saved["warm"]
+    part.reference_seconds = saved["reference_seconds"]
     comparison.sites = saved["sites"]
     comparison.endings = {(status, signal) for status, signal in saved["endings"]}
     comparison.incomplete = saved["incomplete"]
+    comparison.load.elapsed, comparison.load.others = saved["load"]
     comparison.reference.outputs = set(saved["reference_outputs"])
     for contender, was in zip(comparison.contenders, saved["contenders"], strict=True):
         contender.runs = [run and Run(**run) for run in was["runs"]]
