@@ -69,6 +69,28 @@ def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
     assert file.read_text() == "whole" and list(tmp_path.iterdir()) == [file]
 
 
+def test_what_has_no_name_is_written_to_as_it_is(tmp_path: Path) -> None:
+    """The pipe of a shell's >(CMD), and a file that was removed."""
+    read, write = os.pipe()
+    with os.fdopen(read) as reader, os.fdopen(write), open(tmp_path / "gone", "w+") as gone:
+        (tmp_path / "gone").unlink()
+        pipe, removed = f"/dev/fd/{write}", f"/proc/self/fd/{gone.fileno()}"
+        Outputs({"--json": pipe, "--csv": removed})
+        write_file(pipe, "one\n")
+        write_file(removed, "other")
+        assert reader.readline() == "one\n" and gone.read() == "other"
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
+def test_standard_output_has_other_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = Outputs({"--json": name})
+    assert outputs.takes_stdout
+    outputs.write({"--json": lambda: "{}\n"}, lambda: print("shown"))
+    assert capsys.readouterr().out == "shown\n{}\n"
+    with pytest.raises(UserError, match="already written by --json"):
+        Outputs({"--json": name, "--csv": "-"})
+
+
 def test_none_is_an_empty_cell_and_json_ends_its_line() -> None:
     assert as_csv([["a", None, 1.5], ["b,c", "", 0]]) == 'a,,1.5\n"b,c",,0\n'
     assert as_json({"a": 1}) == '{"a": 1}\n' and as_json([1], indent=1) == "[\n 1\n]\n"

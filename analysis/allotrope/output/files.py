@@ -18,6 +18,7 @@ import click
 from ..system.errors import UserError
 
 STDOUT = "-"
+ALSO_STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 Files = Mapping[str, str | None]  # by option; None: was not asked for
 
 
@@ -30,8 +31,12 @@ class Outputs:
     ) -> None:
         """inputs: files that are read, which no output may be. others: what is written too, but not
         by write()."""
-        self.files = {option: file for option, file in files.items() if file is not None}
-        need_writable({**files, **(others or {})}, inputs)
+        self.files = {
+            option: STDOUT if file in ALSO_STDOUT else file
+            for option, file in files.items()
+            if file is not None
+        }
+        need_writable({**self.files, **(others or {})}, inputs)
         if "--html" in self.files:
             from .page import check_page_modules
 
@@ -77,7 +82,7 @@ def as_bytes(content: str | bytes) -> bytes:
 def write_file(file: str, content: str | bytes) -> None:
     """The file is the old one or the new one, whatever happens."""
     with _named(file):
-        _replace(Path(os.path.realpath(file)), as_bytes(content))
+        _replace(Path(_place_of(file)), as_bytes(content))
 
 
 def replace_file(file: Path, text: str) -> None:
@@ -87,10 +92,18 @@ def replace_file(file: Path, text: str) -> None:
     write_file(str(file), text)
 
 
+def _place_of(file: str) -> str:
+    """Where it really is, behind all links. What a descriptor of ours leads to has no other name if
+    it is a pipe, as a shell's >(CMD) is, or was removed."""
+    place = os.path.realpath(file)
+    return place if os.path.exists(place) or not os.path.exists(file) else file
+
+
 def _replace(file: Path, data: bytes) -> None:
-    """Beside the file first. What is no file (a pipe, a device), or lies where no other may be
-    made, is written to as it is."""
-    if (file.exists() and not file.is_file()) or not os.access(file.parent, os.W_OK):
+    """Beside the file first. What is no file (a pipe, a device) or has no name, or lies where no
+    other may be made, is written to as it is."""
+    nameless = file.is_symlink() or (file.exists() and not file.is_file())
+    if nameless or not os.access(file.parent, os.W_OK):
         file.write_bytes(data)
         return
     start = os.fsdecode(os.fsencode(file.name)[:200])  # a name has 255 bytes at most
@@ -157,7 +170,7 @@ def need_writable(files: Files, inputs: Iterable[str | None] = ()) -> None:
             continue
         if not file:
             raise UserError(f"{option}: the name is empty; give a file's, or - for what is shown")
-        place = file if file == STDOUT else os.path.realpath(file)
+        place = file if file == STDOUT else _place_of(file)
         if place in taken:
             raise UserError(f"{option}: {file} is already {taken[place]}; name another file")
         taken[place] = f"written by {option}"
