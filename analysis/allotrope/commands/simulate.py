@@ -28,7 +28,7 @@ from ..features.locality.simulate import (
 )
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
-from ..output.terminal import print_in_parts, terminal
+from ..output.terminal import print_in_parts, print_wrapped, terminal
 from ..output.units import format_whole_bytes
 from ..system.errors import UserError
 from .filter_options import filter_options, lines_option, window_options
@@ -224,12 +224,18 @@ def show_pages(document: Document, console: Console, _windows: bool) -> None:
         print_in_parts(console, page_table(page, document["references"]), title)
         sample = page["sample"] or {}
         say_error(console, sample, f"one page in {sample.get('of')} was followed")
-    console.print(closing_line(document, "faults include first touches."))
+    say_closing_line(document, console, "faults include first touches.")
 
 
 def say_error(console: Console, sample: Document, what: str) -> None:
     if line := describe_error(sample or None, what):
-        console.print(line)
+        print_wrapped(console, line)
+
+
+def say_closing_line(document: Document, console: Console, text: str) -> None:
+    """A pattern of --function may look like rich's markup."""
+    for line in closing_line(document, text).split("\n"):
+        print_wrapped(console, line)
 
 
 def show_tlbs(document: Document, console: Console, windows: bool) -> None:
@@ -238,7 +244,7 @@ def show_tlbs(document: Document, console: Console, windows: bool) -> None:
         print_in_parts(console, tlb_table(document, part), title)
     show_shapes(document, console, windows)
     text = "rates are per touch of a page; each TLB stands alone."
-    console.print(closing_line(document, text))
+    say_closing_line(document, console, text)
 
 
 def show_shapes(document: Document, console: Console, windows: bool) -> None:
@@ -260,4 +266,4 @@ def show_caches(document: Document, console: Console, windows: bool) -> None:
         say_error(console, sample, f"{sample.get('slices')} of 32 slices were simulated")
     show_shapes(document, console, windows)
     text = "rates are per touch of a block; each cache stands alone."
-    console.print(closing_line(document, text))
+    say_closing_line(document, console, text)

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from allotrope.commands.simulate import say_closing_line
 from allotrope.features.cluster.simulate import join_documents
 from conftest import Command
+from rich.console import Console
 from under import BUILD, HANG
 
 # Address, size, whether it stores.
@@ -427,6 +429,15 @@ def test_a_narrow_terminal_cuts_no_figure(command: Command, invented: Path) -> N
         ]
         figures = [set(re.findall(r"[\d.,]+%?", text)) for text in shown]
         assert figures[0] == figures[1] and "…" not in shown[0]
+
+
+def test_a_pattern_is_no_markup() -> None:
+    """The line below the tables says which references were simulated."""
+    shown = io.StringIO()
+    filtered = {"function": ["[/x]", "luaV_[ab]*"]}
+    document = {"references": 7, "filter": filtered, "threaded": True}
+    say_closing_line(document, Console(file=shown, width=200), "a rate.")
+    assert shown.getvalue().startswith("7 references (function [/x], luaV_[ab]*); a rate.\n")
 
 
 def test_a_file_that_takes_no_more_is_named(command: Command, invented: Path) -> None:
