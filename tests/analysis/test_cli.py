@@ -23,7 +23,7 @@ from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, markdown_table, width_
 from allotrope.system.allocators import PEERS, glibc, libc_version
 from allotrope.system.shell import run_shell
 from conftest import Command
-from under import PYTHON, SOURCE
+from under import BUILD, PYTHON, SOURCE
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
 # Prints what the loader has mapped into this very process.
@@ -644,6 +644,17 @@ def test_the_signal_that_killed_a_part_of_ours_is_named(
     done = Command(tmp_path).run(*words.split(), cwd=tmp_path)
     assert done.returncode == 137, done.stderr
     assert f"allotrope: {program.name} was killed by SIGKILL\n" in done.stderr
+
+
+def test_the_signal_that_killed_a_simulator_at_work_is_the_status(tmp_path: Path) -> None:
+    for name in (".libs", "allotrope-describe", "trace"):
+        (tmp_path / name).symlink_to(BUILD / name)
+    simulator = tmp_path / "allotrope-simulate"
+    simulator.write_text("#!/bin/sh\nkill -KILL $$\n")
+    simulator.chmod(0o755)
+    done = Command(tmp_path).run("locality", "--", "true")
+    assert done.returncode == 137, done.stderr
+    assert "allotrope: allotrope-simulate was killed by SIGKILL\n" in done.stderr
 
 
 LOSES = """

@@ -79,7 +79,8 @@ def _record(
     if done.returncode != 0 or not text:
         killed = was_killed(PLACES.simulator, done.returncode)
         reason = killed or without_name(message) or "the simulation failed"
-        raise UserError(reason, max(done.returncode, 1))
+        status = 128 - done.returncode if killed else max(done.returncode, 1)
+        raise UserError(reason, status)
     if message:
         click.echo(message, err=True)
     run: Document = json.loads(text)
