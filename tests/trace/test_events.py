@@ -16,6 +16,8 @@ import pytest
 from allotrope.features.lifetimes.measure import age_steps, resolution
 from allotrope.features.replay.advice import advice
 from allotrope.features.replay.measure import summary
+from allotrope.features.replay.output import print_results
+from allotrope.output.terminal import terminal
 from allotrope.system.allocators import glibc
 from conftest import Command
 from under import BUILD, HANG, LIBRARY, Under
@@ -308,6 +310,17 @@ def test_only_who_is_told_from_all_others_is_the_fastest(
     ]
     sentence = advice({"most_live_bytes": 1, "results": played})[0]
     assert str(sentence).startswith(said)
+
+
+def test_a_replay_of_blocks_without_a_byte_has_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+    run = {"failure": None, "cpu_seconds": 1.0, "minor_faults": 2}
+    run |= {"rss_peak_bytes": 8192, "rss_before_bytes": 4096}
+    heap = {"mapped_peak_bytes": 65536, "peak": {"waste": {}}}
+    document = {"objects": 3, "most_live_bytes": 0, "most_live_objects": 1, "threads": 1}
+    document |= {"unknown_frees": 0, "lost_frees": 0}
+    document["results"] = [summary(glibc(), heap, [run], 0)]
+    print_results(document, terminal())
+    assert re.search(r"glibc +64\.0 KiB +– +4\.0 KiB", capsys.readouterr().out)
 
 
 def test_without_proc_a_replay_does_not_know_who_is_resident() -> None:

@@ -29,7 +29,7 @@ def print_results(document: Document, console: Console) -> None:
     print_wrapped(console, f"{document['objects']:,} objects, at most {most} live")
     table = [["allocator", "heap peak", "of live", "RSS growth", "CPU, s", "faults"]]
     for one in document["results"]:
-        peak = one["heap_peak_bytes"]
+        peak, ratio = one["heap_peak_bytes"], one["heap_to_live"]
         if one["failure"] is not None:
             table.append([one["allocator"], "failed", "", "", "", ""])
             continue
@@ -37,7 +37,7 @@ def print_results(document: Document, console: Console) -> None:
             [
                 one["allocator"],
                 _size(peak),
-                "–" if peak is None else f"{one['heap_to_live']:.2f}",
+                "–" if ratio is None else f"{ratio:.2f}",
                 _size(one["rss_growth_bytes"]),
                 format_seconds(one["cpu_seconds"]),
                 f"{one['minor_faults']:,}",
