@@ -23,7 +23,7 @@ import pytest
 from allotrope.features.compare import page as compare_page
 from allotrope.features.compare.accounts import read_accounts
 from allotrope.features.compare.collector import collected, collections_line, kinds, least_running
-from allotrope.features.compare.comparison import Comparison, Plan
+from allotrope.features.compare.comparison import LEAST_LOAD_SECONDS, Comparison, Load, Plan
 from allotrope.features.compare.heap_page import collector_sections, timeline_sections
 from allotrope.features.compare.measure import (
     MOST_PADDING,
@@ -933,6 +933,15 @@ class TestVerdictOnMemory:
         rows = compare_page.summary_table(document).rows
         memory = next(row for row in rows[1:] if row[1] == "mine" and row[2].endswith("MiB"))
         assert memory[-1] == words.removeprefix("same, ")
+
+
+def test_a_load_takes_time_to_be_known() -> None:
+    """The kernel's ticks are as long as a short round."""
+    load = Load()
+    load.elapsed, load.others = LEAST_LOAD_SECONDS / 2, LEAST_LOAD_SECONDS
+    assert load.processors() is None
+    load.elapsed = 2 * LEAST_LOAD_SECONDS
+    assert load.processors() == 0.5
 
 
 def test_names_are_no_markup_in_a_picture() -> None:

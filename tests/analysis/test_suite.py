@@ -361,9 +361,10 @@ class TestResuming:
         self, mock: Command, suite: Any, tmp_path: Path
     ) -> None:
         """When nothing is left to be measured, there is no other."""
-        done, _ = suite(mock, TWO, "--csv", "/dev/full")
+        slow = TWO.replace("cat;", "sleep 0.1; cat;")
+        done, _ = suite(mock, slow, "--only", "shell", "--csv", "/dev/full")
         assert done.returncode == 2 and "No space left on device" in done.stderr
-        done, document = suite(mock, TWO, "--resume")
+        done, document = suite(mock, slow, "--only", "shell", "--resume")
         assert done.returncode == 0 and "Load unknown" not in done.stdout
         assert all(one["comparison"]["others_cpus"] is not None for one in document["programs"])
 

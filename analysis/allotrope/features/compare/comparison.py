@@ -231,6 +231,10 @@ class Comparison:
         return summary.interval == ORDER_STATISTIC and ratio.half_width <= self.plan.until
 
 
+# Below it the kernel's ticks, of 10 ms, say nothing of what others used.
+LEAST_LOAD_SECONDS = 0.2
+
+
 class Load:
     """How much processor time others used while rounds were measured."""
 
@@ -258,7 +262,8 @@ class Load:
 
     def processors(self) -> float | None:
         """How many of them on average; None where that is not known."""
-        return max(0.0, self.others / self.elapsed) if self.elapsed > 0 else None
+        known = self.elapsed >= LEAST_LOAD_SECONDS
+        return max(0.0, self.others / self.elapsed) if known else None
 
 
 def _values(contender: Contender, quantity: str) -> list[float | None] | None:

@@ -14,7 +14,7 @@ from ...output.units import format_bytes, format_percent
 from ...statistics.intervals import JUDGED_ROUNDS
 from ...statistics.verdicts import NOTICEABLE_BYTES
 from ..reach import served
-from .comparison import BUILD
+from .comparison import BUILD, LEAST_LOAD_SECONDS
 
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
 PIECES_BYTES = 4 << 20
@@ -402,9 +402,9 @@ def load_limits(document: Document, when: str = "the rounds ran") -> list[Senten
         return []
     if others is None:
         text = (
-            f"how much other programs used the processors while {when} is not known, for "
-            "/proc/stat cannot be read. On a loaded machine intervals are wide, and wall times are "
-            "partly others'."
+            f"how much other programs used the processors while {when} is not known: that takes "
+            f"/proc/stat, and {LEAST_LOAD_SECONDS:g} s at least. On a loaded machine intervals are "
+            "wide, and wall times are partly others'."
         )
         return [Sentence("note", "Load unknown", text)]
     if others < LOADED_CPUS:
