@@ -38,7 +38,7 @@ from allotrope.features.compare.output import (
     legend,
     print_comparison,
 )
-from allotrope.features.latency.page import share_above
+from allotrope.features.latency.page import latency_sections, share_above
 from allotrope.features.server.plan import ServerPlan
 from allotrope.features.server.run import ServerRun
 from allotrope.output import units
@@ -942,6 +942,14 @@ def test_a_load_takes_time_to_be_known() -> None:
     assert load.processors() is None
     load.elapsed = 2 * LEAST_LOAD_SECONDS
     assert load.processors() == 0.5
+
+
+def test_a_program_that_calls_nothing_has_no_picture_of_its_calls() -> None:
+    latency = {"calls": {}, "own_cost_ns_subtracted": 20, "cpu_seconds": 0.001}
+    summary = {"median": 0.001}
+    one = {"spec": "glibc", "cpu_seconds": summary, "latency": latency, "latency_missing": None}
+    (section,) = latency_sections({"results": [one]}, "")
+    assert not section.figures and not section.tables
 
 
 def test_names_are_no_markup_in_a_picture() -> None:

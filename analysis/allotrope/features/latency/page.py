@@ -24,7 +24,8 @@ def latency_sections(document: Mapping[str, Any], prefix: str) -> list[Section]:
 
 def _is_common(call: str, results: Sequence[Result]) -> bool:
     tallies = [count_calls(one["latency"]["calls"]) for one in results if one.get("latency")]
-    return any(tally.get(call, 0) >= LEAST_SHARE * sum(tally.values()) for tally in tallies)
+    known = [tally for tally in tallies if call in tally]
+    return any(tally[call] >= LEAST_SHARE * sum(tally.values()) for tally in known)
 
 
 def _figure(prefix: str, call: str, results: Sequence[Result]) -> Figure:
