@@ -174,3 +174,13 @@ def test_a_result_of_another_shape_names_its_file(trial: Trial, report_only: boo
     )
     trial.step("two").unlink()
     assert trial.measure(Asked(resume=True)) == {"one": "ONE", "two": "TWO"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '"study"'])
+def test_a_damaged_study_is_named(trial: Trial, text: str) -> None:
+    trial.measure(Asked())
+    file = trial.folder / "study.json"
+    file.write_text(text)
+    with pytest.raises(UserError) as error:
+        trial.measure(Asked(resume=True))
+    assert str(error.value) == f"{file} is damaged; begin anew with another --out"

@@ -182,9 +182,11 @@ class Store:
     def study(self) -> dict[str, Any]:
         file = self._file
         try:
-            was: dict[str, Any] = json.loads(file.read_text())
+            was = json.loads(file.read_text())
         except (OSError, ValueError):
-            raise UserError(f"{file} is damaged; begin anew with another --out") from None
+            was = None
+        if not isinstance(was, dict):
+            raise UserError(f"{file} is damaged; begin anew with another --out")
         if was.get("schema") != self.schema:
             raise UserError(f"{file} is no study of this version; begin anew with another --out")
         return was
