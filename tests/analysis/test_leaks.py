@@ -478,8 +478,11 @@ int main(void)
 
 
 def test_who_points_to_a_block(real: Command, tmp_path: Path) -> None:
+    """A terminal would obey a byte of the program's path."""
+    folder = tmp_path / "ring\a"
+    folder.mkdir()
     command = real.start(
-        "leaks", "--", build(tmp_path, POINTED), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        "leaks", "--", build(folder, POINTED), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert command.stdout is not None
     last, lost = command.stdout.readline().split()
@@ -490,7 +493,7 @@ def test_who_points_to_a_block(real: Command, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert "5 bytes into a live block of 32 B" in lines[0] and "make (source.c:" in lines[0]
     assert "0 bytes into a live block of 32 B" in lines[1]
-    assert "a path from a root" in done.stdout and "/program\n" in done.stdout
+    assert "a path from a root" in done.stdout and "/ring\\x07/program\n" in done.stdout
     assert done.stdout.count("\n    to a live block") == 3
     assert f"at {last}, allocated at make" in lines[-1]
     done = real.run("leaks", "--address", lost, pid)

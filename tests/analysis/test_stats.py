@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -103,6 +104,17 @@ def test_a_process_may_have_any_name(
         done = real.run(*words)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["command"] == "zwölf-große-\udcc3"
+
+
+def test_a_terminal_obeys_no_name(
+    real: Command, program: Path, children: list[Any], tmp_path: Path
+) -> None:
+    name = tmp_path / "ring\a"
+    name.symlink_to(program)
+    children.append(start(real, "bsd", [str(name)]))
+    done = real.run("stats", str(children[0].pid))
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^process +ring\\x07, pid ", done.stdout)
 
 
 @pytest.mark.parametrize("spec", SPECS)

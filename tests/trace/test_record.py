@@ -930,6 +930,18 @@ def test_the_break_grows_beyond_valgrinds_eight_megabytes(tmp_path: Path) -> Non
 # ---------------------------------------------------------------- the command
 
 
+def test_a_terminal_obeys_nothing_of_a_trace(real: Command, tmp_path: Path) -> None:
+    """Neither its file's name nor a word of the command nor an object's path."""
+    program = tmp_path / "ring\a"
+    program.symlink_to(PROGRAMS / "sorting")
+    trace = tmp_path / "run\a.alt"
+    assert real.run("record", "-o", str(trace), "--", str(program), "\n").returncode == 0
+    done = real.run("trace", "info", str(trace))
+    assert done.returncode == 0 and "\a" not in done.stdout
+    assert done.stdout.startswith(f"{tmp_path}/run\\x07.alt: ")
+    assert f"  command      {tmp_path}/ring\\x07 \\x0a\n" in done.stdout
+
+
 def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> None:
     trace, short = tmp_path / "run.alt", tmp_path / "short.alt"
     done = real.run("record", "-o", str(trace), "--", str(PROGRAMS / "sorting"))

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import termios
@@ -39,6 +40,15 @@ def test_a_load_of_a_dead_block_is_unsafe(real: Command) -> None:
     line = next(line for line in done.stdout.splitlines() if "libunknown.so+0x" in line)
     assert line.startswith("unsafe: block 0x")
     assert "of 112 bytes, allocated at" in line and line.endswith(": load in pattern_is_whole")
+
+
+@needs_traps
+def test_a_terminal_obeys_no_name_of_an_object(real: Command, tmp_path: Path) -> None:
+    library = tmp_path / "ring\a.so"
+    shutil.copy(TRAPS / "libunknown.so", library)
+    done = real.run("verify-gc", "--", str(TRAPS / "hiders"), str(library), "early")
+    assert done.returncode == 1 and done.stdout.startswith("unsafe: ")
+    assert "\a" not in done.stdout
 
 
 @needs_traps

@@ -28,6 +28,7 @@ from ..features.sites.snapshot import Unreadable
 from ..output.files import STDOUT, Files, Outputs, as_json
 from ..output.pprof import encode
 from ..output.terminal import print_line, print_table, say, terminal
+from ..output.text import one_line
 from ..system.allocators import Allocator, with_option
 from ..system.errors import UserError
 from ..system.machine import need_proc
@@ -170,7 +171,7 @@ def show_address(context: click.Context, address: str, command: tuple[str, ...])
     except (Unreadable, OSError) as error:
         raise UserError(f"process {command[0]} cannot be read: {error}", 1) from None
     for line in lines:
-        click.echo(line)
+        click.echo(one_line(line))
     return 0
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from ..features.hidden.verify import verify
+from ..output.text import printable
 from ..system.machine import need_proc
 from .words import takes_command
 
@@ -52,5 +53,5 @@ def verify_gc(every: int, as_json: bool, command: tuple[str, ...]) -> int:
         verdict = {"schema": SCHEMA, "verdict": judgement.verdict}
         click.echo(json.dumps(verdict | asdict(judgement), indent=2))
     else:
-        click.echo(str(judgement))
+        click.echo(printable(str(judgement)))
     return STATUSES[judgement.verdict]

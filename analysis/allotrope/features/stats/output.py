@@ -4,6 +4,7 @@
 from typing import Any
 
 from ...output.sentences import counted
+from ...output.text import one_line
 from ...output.units import format_bytes, format_count, format_nanoseconds
 from .process import GIVEN_UP
 
@@ -37,7 +38,7 @@ def as_lines(found: dict[str, Any]) -> list[str]:
             ("calls so far", f"{made:,} allocations, {held['calls']['free']:,} frees"),
         ]
     rows += _collection_rows(found["collections"])
-    return [f"{name:<22}{text}" for name, text in rows]
+    return [one_line(f"{name:<22}{text}") for name, text in rows]
 
 
 def _collection_rows(made: dict[str, Any] | None) -> list[tuple[str, str]]:

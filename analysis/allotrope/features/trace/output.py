@@ -3,6 +3,8 @@
 
 from typing import Any
 
+from ...output.text import one_line
+
 
 def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:6.2f} %" if whole else "     - "
@@ -14,11 +16,12 @@ def print_info(file: str, facts: dict[str, Any]) -> None:
     references = totals["references"]
     description = facts["description"]
     size = facts["bytes"]
-    print(file, end="\n" if size is None else f": {size:,} bytes")
+    print(one_line(file), end="\n" if size is None else f": {size:,} bytes")
     if size is not None:
         print(f", {size / references:.3f} per reference" if references else "")
     for key, value in description.items():
-        print(f"  {key:<13}{' '.join(value) if isinstance(value, list) else value}")
+        words = value if isinstance(value, list) else [str(value)]
+        print(one_line(f"  {key:<13}{' '.join(words)}"))
     print(f"references   {references:>16,}")
     if run is not None and run["references"] != references:
         print(f"  of a run of{run['references']:>16,}")
@@ -50,7 +53,7 @@ def _print_shares(title: str, counts: dict[str, int], whole: int) -> None:
     print(f"by {title}")
     for name, count in sorted(counts.items(), key=lambda item: -item[1]):
         if count:
-            print(f"  {count:>16,}  {share(count, whole)}  {name}")
+            print(one_line(f"  {count:>16,}  {share(count, whole)}  {name}"))
 
 
 def _print_matrix(rows: list[dict[str, Any]], whole: int) -> None:
