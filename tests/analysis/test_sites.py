@@ -19,7 +19,7 @@ from allotrope.features.sites import page as sites_page
 from allotrope.features.sites import timeline as sites_timeline
 from allotrope.features.sites.measure import OF_ONE, Frame, Site, Sites, Tally
 from allotrope.features.sites.output import as_document
-from allotrope.features.sites.snapshot import Unreadable
+from allotrope.features.sites.snapshot import BLOCK, HEAD, SiteTable, Unreadable
 from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_over_time
 from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
@@ -778,15 +778,12 @@ class TestLooks:
                 self.looks = looks
                 self.closed = False
 
-            def live_bytes(self) -> tuple[float, list[float]]:
+            def live_bytes(self) -> tuple[list[float], list[float]]:
                 assert not self.closed
                 self.looks -= 1
                 if self.looks < 0:
                     raise Unreadable("it has ended")
-                return 1.0, [1.0]
-
-            def live_by_size(self) -> list[float]:
-                return [1.0]
+                return [1.0], [1.0]
 
             def close(self) -> None:
                 self.closed = True
@@ -800,6 +797,31 @@ class TestLooks:
             assert not timelines.tables and all(table.closed for table in programs)
             found = timelines.of(1)
         assert found is not None and found.seconds == [0.0, 1.0, 4.0]
+
+    def test_a_table_that_grows_is_looked_at_again(self) -> None:
+        """It is published empty, and filled then."""
+        rows = [BLOCK.pack(2**64 - 32 * n, n % 2, 0, 24, 1.0, 0) for n in range(1, 101)]
+        whole = b"".join(rows)
+
+        class Growing(SiteTable):
+            """What each look at its 200 slots finds; empty ones behind the last."""
+
+            def __init__(self, *looks: bytes) -> None:
+                self.address, self.looks = 0, iter(looks)
+
+            def read(self, address: int, size: int) -> bytes:
+                if address == 0:
+                    return HEAD.pack(1, 2, 2, 0, 4096, 200, 100, 2400.0, 2400.0, 0, 0)
+                return next(self.looks, b"").ljust(size, b"\0")
+
+        for looks in ([whole], [b"", whole[: 60 * BLOCK.size], whole]):
+            by_site, by_size = Growing(*looks).live_bytes()
+            assert by_site == [1200.0, 1200.0]
+            assert by_size[5] == sum(by_size) == 2400.0  # up to 32 bytes
+        by_site, _ = Growing(whole[BLOCK.size :]).live_bytes()  # one was freed meanwhile
+        assert by_site == [1200.0, 1176.0]
+        with pytest.raises(Unreadable, match="keeps growing"):
+            Growing().live_bytes()
 
     def test_page_has_what_was_held_over_time(
         self, real: Command, tmp_path: Path, browser: Browser  # noqa: F811

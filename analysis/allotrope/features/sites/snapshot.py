@@ -23,6 +23,8 @@ HEAD = struct.Struct("<QQQQQQQddQQ")
 SITE = struct.Struct("<QQIIQdddddddd")
 BLOCK = struct.Struct("<QIIQdQ")
 MOST_FRAMES, ATTEMPTS = 64, 5
+# Of the live blocks, the least share that a look must find: a few may move while it reads.
+WHOLE = 0.99
 SIZE_CLASSES = 48  # by powers of two
 STARTS_WITHIN = 5.0  # seconds from a process's making until it keeps its sites, on a busy machine
 
@@ -115,29 +117,35 @@ class SiteTable:
             rows.append(SiteRow(frames, depth, total, live, at_peak, temporary))
         return head, rows
 
-    def live_bytes(self) -> tuple[float, list[float]]:
-        """Of all sites, and of each in their order, which is for ever."""
-        head, data = self._consistent("sites")
-        return head.live_bytes, [row[8] for row in SITE.iter_unpack(data)]
-
     def live_blocks(self) -> Any:
-        """An array of rows as struct sampled_block; `hidden` is the address inverted."""
+        """An array of rows as struct sampled_block; `hidden` is the address inverted.
+
+        A table that grows is published empty and filled then (grow_blocks of site_table.c). So a
+        look that finds too few blocks is made again.
+        """
         import numpy
 
-        _, data = self._consistent("blocks")
         layout = [("hidden", "<u8"), ("site", "<u4"), ("_", "<u4"), ("bytes", "<u8")]
-        blocks = numpy.frombuffer(data, dtype=[*layout, ("weight", "<f8"), ("born", "<u8")])
-        return blocks[blocks["hidden"] != 0]
+        for _ in range(ATTEMPTS):
+            before, data = self._consistent("blocks")
+            blocks = numpy.frombuffer(data, dtype=[*layout, ("weight", "<f8"), ("born", "<u8")])
+            used = blocks[blocks["hidden"] != 0]
+            if len(used) >= WHOLE * min(before.block_count, self._head().block_count):
+                return used
+        raise Unreadable("its table keeps growing")
 
-    def live_by_size(self) -> list[float]:
-        """Bytes of live blocks of at most 2^n bytes and more than 2^(n-1)."""
+    def live_bytes(self) -> tuple[list[float], list[float]]:
+        """Of each site, in their order, which is for ever; and of blocks of at most 2^n bytes and
+        more than 2^(n-1). Both are of the same blocks, so they have the same sum."""
         import numpy
 
         used = self.live_blocks()
         sizes = numpy.maximum(used["bytes"], 1).astype(float)
         classes = numpy.clip(numpy.ceil(numpy.log2(sizes)).astype(int), 0, SIZE_CLASSES - 1)
-        sums = numpy.bincount(classes, used["weight"] * used["bytes"], SIZE_CLASSES)
-        return [float(one) for one in sums]
+        weights = used["weight"] * used["bytes"]
+        by_site = numpy.bincount(used["site"], weights)
+        by_size = numpy.bincount(classes, weights, SIZE_CLASSES)
+        return by_site.tolist(), by_size.tolist()
 
     def addresses(self, row: SiteRow) -> tuple[int, ...]:
         """Return addresses, innermost first."""

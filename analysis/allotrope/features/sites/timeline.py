@@ -79,9 +79,9 @@ class Timelines(Follower):
             return
         self.tables[pid] = table
         try:
-            (_, sites), sizes = table.live_bytes(), table.live_by_size()
+            sites, sizes = table.live_bytes()
         except Unreadable:
-            # It has ended, or has become another program.
+            # It has ended, has become another program, or its table was in motion.
             del self.tables[pid]
             table.close()
             return
