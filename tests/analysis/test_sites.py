@@ -798,6 +798,19 @@ class TestLooks:
             found = timelines.of(1)
         assert found is not None and found.seconds == [0.0, 1.0, 4.0]
 
+    @pytest.mark.parametrize(
+        "looks, title, columns",
+        [(2, "At each look", 2), (5, "At each look", 5), (40, "At tenths of the looks", 11)],
+    )
+    def test_table_of_the_timeline_has_a_look_once(
+        self, looks: int, title: str, columns: int
+    ) -> None:
+        timeline = Timeline([float(n) for n in range(looks)], [[1.0]] * looks, [[1.0]] * looks)
+        found = Sites({}, [], 1, symbols.Symbols([]))
+        (section,) = sites_page.timeline_sections(found, timeline)
+        (table,) = section.tables
+        assert table.caption == title and len(table.header) == len(set(table.header)) == 1 + columns
+
     def test_a_table_that_grows_is_looked_at_again(self) -> None:
         """It is published empty, and filled then."""
         rows = [BLOCK.pack(2**64 - 32 * n, n % 2, 0, 24, 1.0, 0) for n in range(1, 101)]

@@ -243,12 +243,13 @@ def _areas(
 
 
 def _timeline_table(seconds: Sequence[float], parts: Sequence[Part]) -> Table:
-    """The figures behind the pictures, at tenths of the looks."""
+    """The figures behind the pictures, at tenths of the looks; of fewer than eleven, at each."""
     last = len(seconds) - 1
-    places = [round(last * tenth / 10) for tenth in range(11)]
+    places = sorted({round(last * tenth / 10) for tenth in range(11)})
     rows = [[part.name, *(format_bytes(part.values[place]) for place in places)] for part in parts]
     header = ["held", *(f"{seconds[place]:.2f} s" for place in places)]
-    return Table("At tenths of the looks", header, rows, folded=True)
+    title = "At tenths of the looks" if last > 10 else "At each look"
+    return Table(title, header, rows, folded=True)
 
 
 def as_terminal_rows(found: Sites, moment: str, most: int) -> list[list[str]]:
