@@ -14,6 +14,7 @@ from allotrope.system.executables import (
     SERVES_ITSELF,
     find_program,
     libraries_of,
+    need_preloadable,
     preload_obstacle,
 )
 from conftest import Command
@@ -132,6 +133,22 @@ def test_damaged_elf_is_said_to_be(tmp_path: Path) -> None:
     program = tmp_path / "damaged"
     program.write_bytes(b"\x7fELF\x02\x01")
     assert "no valid ELF" in obstacle(program)
+
+
+def test_who_is_refused_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only an allocator of ours can be linked in."""
+    static = str(build(tmp_path, "-static"))
+    for ours in (True, False):
+        with pytest.raises(UserError, match="statically linked") as refused:
+            need_preloadable(static, ours)
+        assert ("link it with liballotrope.a" in str(refused.value)) == ours
+    setuid = build(tmp_path)
+    setuid.chmod(0o4755)
+    monkeypatch.setattr(os, "getuid", lambda: setuid.stat().st_uid + 1)
+    with pytest.raises(UserError, match="a copy of it without that bit can be served"):
+        need_preloadable(str(setuid))
 
 
 def test_setuid_counts_only_when_it_gains_rights(

@@ -26,6 +26,8 @@ SERVES_ITSELF = (
     "is linked statically with allotrope's library, so only allotrope's own allocators can serve "
     "it and be watched"
 )
+NO_LOADER = "is statically linked, so there is no loader to preload anything"
+GAINS_RIGHTS = "is setuid or setgid, and the loader ignores LD_PRELOAD for it"
 SANITIZER_LIBRARIES = ("libasan.so", "libtsan.so", "libhwasan.so", "libclang_rt.asan")
 
 
@@ -91,7 +93,12 @@ def need_preloadable(name: str, ours: bool = False) -> Path:
     program = find_program(name)
     obstacle = preload_obstacle(program, ours)
     if obstacle is not None:
-        raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+        remedy = ""
+        if obstacle == NO_LOADER and ours:
+            remedy = "; where it can be linked anew, link it with liballotrope.a"
+        elif obstacle == GAINS_RIGHTS:
+            remedy = "; a copy of it without that bit can be served"
+        raise UserError(f"{name}: this program {obstacle}{remedy}", STATUS_CANNOT_EXECUTE)
     return program
 
 
@@ -145,7 +152,7 @@ def _obstacle_of_privilege(program: Path) -> str | None:
     gains_user = status.st_mode & stat.S_ISUID and status.st_uid != os.getuid()
     gains_group = status.st_mode & stat.S_ISGID and status.st_gid != os.getgid()
     if gains_user or gains_group:
-        return "is setuid or setgid, and the loader ignores LD_PRELOAD for it"
+        return GAINS_RIGHTS
     try:
         os.getxattr(program, "security.capability")
     except OSError:
@@ -171,7 +178,7 @@ def _obstacle_of_elf(file: BinaryIO, ours: bool) -> str | None:
         if not interpreters and carries_ours(file.name):
             return None if ours else SERVES_ITSELF
         if not interpreters:
-            return "is statically linked, so there is no loader to preload anything"
+            return NO_LOADER
         if "musl" in interpreters[0]:
             return "is linked with musl, and our library needs glibc"
         if _has_sanitizer(elf):
