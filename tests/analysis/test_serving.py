@@ -24,6 +24,7 @@ from allotrope.system.launch import Launch, launch
 from allotrope.system.process_tree import TICKS, TreeUsage, Window, descendants, image_of
 from allotrope.system.serving import (
     NOT_KNOWN,
+    OUTLIVES,
     PRIVATE,
     Onlooker,
     Process,
@@ -735,6 +736,33 @@ class TestOnlooker:
                 rows = self.seen(Onlooker(), process, name)
             assert [row["command"] for row in rows] == ([] if is_seen else [Path(program).name])
             assert is_seen or rows[0]["processes"] == 1 and rows[0]["allocator"] == name
+
+    def test_who_runs_on_is_told(self, tmp_path: Path) -> None:
+        """Its report comes at its end, when nobody reads it. Of a static one none comes at all."""
+        static = build(tmp_path, "static", WAITER, "-static")
+        plain = build(tmp_path, "plain", WAITER)
+        onlooker = Onlooker()
+        with waiting(plain, **preloaded("blocks")) as ended:
+            self.seen(onlooker, ended, "blocks")
+        with waiting(static) as other, waiting(plain, **preloaded("blocks")) as process:
+            await_that(lambda: look(process.pid).allocator == "blocks")
+            await_that(lambda: look(other.pid).allocator == "static")
+            for one in (process, other):
+                onlooker.look_at_the_end(CommandTree(one.pid))
+            rows = served.not_seen(onlooker.processes, choose("blocks"), ())
+            heard = served.not_seen(onlooker.processes, choose("blocks"), {process.pid})
+        unseen = {row["command"]: row["unseen"] for row in rows}
+        assert unseen == {"plain": OUTLIVES, "static": None}
+        assert [row["command"] for row in heard] == ["static"]
+        first, second = served.NotSeen(rows).sentences("what was lost there")
+        assert str(first) == (
+            "Not seen: our library did not serve static (it is linked statically); what was lost "
+            "there is not known."
+        )
+        assert str(second) == (
+            "Not seen: plain still ran when the command had ended, and will report to nobody; a "
+            "process that runs can be asked by its id (see --help)."
+        )
 
     def test_the_last_program_of_a_process_counts(self, tmp_path: Path) -> None:
         static = build(tmp_path, "static", WAITER, "-static")

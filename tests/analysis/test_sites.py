@@ -324,6 +324,36 @@ def sites_of(
     return command.returncode, said
 
 
+# The shell ends when cat has copied a line, and cat waits for another.
+RUNS_ON = "cat held 2>/dev/null >copied & read line <copied; exec ls"
+
+
+@pytest.mark.parametrize("word", ["sites", "leaks"])
+def test_what_runs_on_when_the_command_has_ended_is_named(
+    real: Command, tmp_path: Path, word: str
+) -> None:
+    for name in ("held", "copied"):
+        os.mkfifo(tmp_path / name)
+    held = os.open(tmp_path / "held", os.O_RDWR)
+    try:
+        os.write(held, b"line\n")
+        done = real.run(word, "--json=report.json", "--", "sh", "-c", RUNS_ON, cwd=tmp_path)
+    finally:
+        os.close(held)
+    words = " ".join(done.stderr.split())
+    assert done.returncode == 0, done.stderr
+    assert "Not seen: cat still ran when the command had ended, and will report to nobody" in words
+    (row,) = json.loads((tmp_path / "report.json").read_text())["not_seen"]
+    assert (row["command"], row["processes"], row["unseen"]) == ("cat", 1, "outlives")
+
+
+@pytest.mark.parametrize("word", ["sites", "leaks"])
+def test_an_emptied_environment_is_a_reason_for_no_report(real: Command, word: str) -> None:
+    done = real.run(word, "--", "env", "-i", "/bin/sh", "-c", "exit 0")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "was started with an emptied environment" in done.stderr
+
+
 def test_what_our_library_does_not_serve_is_named(real: Command, tmp_path: Path) -> None:
     static = static_that_lingers(tmp_path)
     for script in (ORPHAN.format(static), f"exec {static} ready go"):

@@ -128,7 +128,8 @@ def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tupl
         clauses = served.seen_by(onlooker, chosen, ()).clauses()
         raise UserError(
             f"{command[0]}: no process of the command reported its leaks; that is done at exit, so "
-            "not by one that is linked statically, or ends by a signal, _exit or exec "
+            "not by one that is linked statically, was started with an emptied environment, or "
+            "ends by a signal, _exit or exec "
             + "; ".join([f"(it {ending(status)})", *clauses]),
             status or 1,
         )

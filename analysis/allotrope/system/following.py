@@ -66,6 +66,9 @@ class Follower:
     def look_at_perhaps(self, pids: Collection[int]) -> None:
         """pids: orphaned processes that may be the command's or somebody else's."""
 
+    def look_at_the_end(self, tree: CommandTree) -> None:
+        """tree: the command's processes, now that the command has ended."""
+
     def _look_on(self, root: int) -> None:
         last = time.monotonic()
         tree = CommandTree(root, self.mark)
@@ -80,3 +83,4 @@ class Follower:
             self.look_at_perhaps(tree.perhaps)
             rest = allowance.rest_after(time.thread_time() - start, passed)
         self.longest_gap = max(self.longest_gap, time.monotonic() - last)
+        self.look_at_the_end(tree)

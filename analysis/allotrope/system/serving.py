@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Collection, Iterator, Sequence
 
+from .command_tree import CommandTree
 from .counters import Published, carries_ours, find_published, heap_range, mapped_memory
 from .elf_files import ask, defines_malloc, is_static
 from .following import Follower
@@ -223,7 +224,8 @@ def first_link(vector: bytes, read: Any) -> int:
 # Every process of a run
 
 # Why a process was not looked at when it ended: it was killed and gone before that, or it goes on
-# when the run is over. Or at all: its memory is not for us to read.
+# when the run is over. Or at all: its memory is not for us to read. An Onlooker tells of one that
+# goes on only where our library serves it.
 KILLED, OUTLIVES, PRIVATE = "killed", "outlives", "private"
 
 
@@ -353,6 +355,15 @@ class Onlooker(Follower):
             image = image_of(pid)
             if image is not None:
                 self._look_at(pid, image)
+
+    def look_at_the_end(self, tree: CommandTree) -> None:
+        """Our library writes a report at a process's end, so of one that runs on there is none."""
+        self.look(tree.look(), 0.0)
+        for pid, (before, process) in self.known.items():
+            image = image_of(pid)
+            goes_on = image is not None and image.started == before.started
+            if goes_on and process.serving.reaches_us:
+                process.command, process.unseen = command_of(pid), OUTLIVES
 
     def _look_at(self, pid: int, image: Image) -> None:
         before = self.known.get(pid)

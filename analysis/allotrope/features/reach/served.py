@@ -312,14 +312,14 @@ def not_seen(
     processes: Sequence[Process], allocator: Allocator, heard_of: Collection[int]
 ) -> list[dict[str, Any]]:
     """Of the processes of a run, which an Onlooker saw, those whose calls do not come to our
-    library, or of which nobody may know it, alike ones in a row, most CPU first. heard_of: the ids
-    of those whose reports tell of calls: a malloc of the program's own may pass some on."""
+    library, of which nobody may know it, or that run on, alike ones in a row, most CPU first.
+    heard_of: the ids of those whose reports tell of calls: a malloc of the program's own may pass
+    some on."""
     strangers = [
         one
         for one in processes
         if one.pid not in heard_of
-        and not one.serving.reaches_us
-        and (one.serving.is_known or one.unseen is not None)
+        and (one.unseen is not None or one.serving.is_known and not one.serving.reaches_us)
     ]
     found = account(strangers, allocator)
     return [{key: row[key] for key in NOT_SEEN} for row in found["rows"]] if found else []
@@ -348,10 +348,16 @@ class NotSeen:
         if self.rows is None:
             return ["/proc is not mounted, so nobody could see whom our library did not serve"]
         found = []
-        if known := self._rows(unseen=False):
+        if known := self._rows(None):
             found.append(f"our library did not serve {_name_all(known, AT_LEAST)}")
-        if unseen := self._rows(unseen=True):
+        if unseen := self._rows(PRIVATE, KILLED):
             found.append(f"whether our library served {_name_all(unseen, AT_LEAST)} is not known")
+        if running := self._rows(OUTLIVES):
+            names = _some_names([row["command"] for row in running])
+            found.append(
+                f"{names} still ran when the command had ended, and will report to nobody; a "
+                "process that runs can be asked by its id (see --help)"
+            )
         if self.perhaps:
             found.append(
                 f"whether {_some_names(self.perhaps)}, orphaned while the command ran and without "
@@ -364,14 +370,14 @@ class NotSeen:
             )
         return found
 
-    def _rows(self, unseen: bool) -> list[Mapping[str, Any]]:
-        """Those of whom it is known who served them, or those at whom nobody might look."""
-        return [row for row in self.rows or () if (row["unseen"] is not None) == unseen]
+    def _rows(self, *unseen: str | None) -> list[Mapping[str, Any]]:
+        """Those that were not looked at for one of these reasons; None: those that were."""
+        return [row for row in self.rows or () if row["unseen"] in unseen]
 
     def sentences(self, what: str) -> list[Sentence]:
         """what: of what the report does not tell where our library did not serve."""
         clauses = self.clauses()
-        if self.rows is None or self._rows(unseen=False):
+        if self.rows is None or self._rows(None):
             clauses[0] += f"; {what} is not known"
         return [Sentence("note", "Not seen", f"{clause}.") for clause in clauses]
 
