@@ -99,6 +99,16 @@ class TestRun:
         done = mock.run("run", "-a", "mock:silent", "--stats", "printenv", "ALLOTROPE_STATS")
         assert done.stdout == "-\n"
 
+    def test_a_file_behind_bare_statistics_is_told_its_place(self, mock: Command) -> None:
+        for word in ("--stats", "--latency"):
+            done = mock.run("run", "-a", "mock:silent", word, "/no/such/file.json", "--", "true")
+            assert done.returncode == 127 and done.stderr == (
+                "allotrope: /no/such/file.json: command not found; a file for "
+                f"{word} is given as {word}=FILE\n"
+            )
+        done = mock.run("run", "-a", "mock:silent", "/no/such/file.json")
+        assert done.stderr == "allotrope: /no/such/file.json: command not found\n"
+
     def test_a_command_may_be_ended_by_its_reader(self, mock: Command) -> None:
         line = shlex.join(mock.line("run", "-a", "mock", "yes"))
         script = f"{line} | head -1 >/dev/null; exit ${{PIPESTATUS[0]}}"

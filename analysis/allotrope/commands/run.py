@@ -10,7 +10,12 @@ from ..output.files import need_writable
 from ..system import allocators
 from ..system.children import heed_signals
 from ..system.errors import UserError
-from ..system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
+from ..system.executables import (
+    STATUS_CANNOT_EXECUTE,
+    STATUS_NOT_FOUND,
+    find_program,
+    need_preloadable,
+)
 from .words import Word, allocator_option, takes_command
 
 
@@ -57,7 +62,8 @@ def from_anywhere(file: str) -> str:
     metavar="FILE",
     help="append what the library says of the program (misuse of the heap, lines of the "
     "collector) to FILE instead of standard error, as a server wants it that redirects its own; "
-    "%p in it is the pid; - is standard error as it is now, whatever becomes of it",
+    "%p in it is the pid; - is standard error as it is now, also when the program "
+    "redirects its own or closes it, but not when it closes all its descriptors",
 )
 def run(
     spec: str,
@@ -87,7 +93,14 @@ def run(
         )
     preloads = chosen.library is not None or latency is not None
     name = command[0]
-    program = need_preloadable(name, chosen.ours) if preloads else find_program(name)
+    try:
+        program = need_preloadable(name, chosen.ours) if preloads else find_program(name)
+    except UserError as error:
+        bare = next((word for word, file in zip(REPORTS, (stats, latency)) if file == "-"), None)
+        if bare is None or error.exit_code != STATUS_NOT_FOUND:
+            raise
+        hint = f"{error.message}; a file for {bare} is given as {bare}=FILE"
+        raise UserError(hint, error.exit_code) from None
     environment = dict(os.environ)
     environment |= chosen.environment() if latency is None else chosen.watched_environment()
     if stats is not None:
