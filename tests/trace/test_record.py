@@ -479,6 +479,28 @@ def test_an_exec_ends_the_trace_and_is_told_with_the_remedy(
     assert references > 10000 and error is None
 
 
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (":", None),
+        ("/bin/true; :", "sh started 1 process, which is not in the trace"),
+        ("/bin/true; /bin/true; :", "sh started 2 processes, which are not in the trace"),
+    ],
+)
+def test_who_is_not_recorded_is_told_with_the_remedy(
+    script: str, told: str | None, tmp_path: Path
+) -> None:
+    words = ("-t", TOOLS, "--", "/bin/sh", "-c", script)
+    for output in (tmp_path / "run.alt", tmp_path / "run-%p.alt"):
+        line = [RECORDER, "-o", output, *words]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=HANG)
+        assert done.returncode == 0
+        if told and "%p" not in str(output):
+            assert told in done.stderr and "%p" in done.stderr and done.stderr.count("\n") == 1
+        else:
+            assert done.stderr == ""
+
+
 def recorders_of(process: subprocess.Popen[Any]) -> list[int]:
     done = subprocess.run(["pgrep", "-s", str(process.pid)], capture_output=True, text=True)
     return [int(word) for word in done.stdout.split() if int(word) != process.pid]

@@ -133,6 +133,12 @@ static void explain_end(const struct trace_stream *stream, const struct record_o
                 options->command[0],
                 may_have_more_traces(fd) ? "with %p in the trace's name it has one of its own"
                                          : "run that program itself");
+    uint32_t children = trace_stream_children(stream);
+    if (children > 0 && may_have_more_traces(fd))
+        fprintf(stderr,
+                "allotrope: %s started %u process%s not in the trace; with %%p in the trace's name "
+                "each has one of its own\n",
+                options->command[0], children, children == 1 ? ", which is" : "es, which are");
 }
 
 /* Takes what the recorder sends until its end. Returns the program's status, or our own. */
