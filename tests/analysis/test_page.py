@@ -10,6 +10,7 @@ import pytest
 from allotrope.features.compare import heap_page
 from allotrope.features.compare import page as compare_page
 from allotrope.output import page
+from allotrope.output.plots import decades_axis
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
 
@@ -151,6 +152,21 @@ class TestInBrowser:
         browser.move_to(x, y)
         text = browser.wait_for("#trade-off .hoverlayer .hovertext")
         assert "CPU" in text and "memory" in text
+
+
+@pytest.mark.parametrize(
+    "values, ticks",
+    [
+        ([14.774, 99.9997], [20, 50, 100]),  # the margin round the values reaches 100
+        ([10.0001, 60.0], [10, 20, 50]),
+        ([14.0, 90.0], [20, 50]),
+    ],
+)
+def test_a_tick_stands_wherever_a_short_logarithmic_axis_reaches_it(
+    values: list[float], ticks: list[float]
+) -> None:
+    axis = decades_axis("survive, %", values)
+    assert axis["type"] == "log" and axis["tickvals"] == ticks
 
 
 def test_words_in_tables_are_not_squeezed_on_a_phone(

@@ -91,11 +91,12 @@ def _steps_axis(title: str, least: float, most: float, **more: Any) -> dict[str,
         return axis(title, **LINEAR, range=[0, 2 * most], **more)
     first = math.floor(math.log10(least))
     steps = [step * 10.0**exponent for exponent in range(first, first + 4) for step in (1, 2, 5)]
-    ticks = [step for step in steps if least <= step <= most]
+    margin = 0.03 * math.log10(most / least)
+    start, end = math.log10(least) - margin, math.log10(most) + margin
+    ticks = [step for step in steps if start <= math.log10(step) <= end]
     if len(ticks) < 2:
         return axis(title, **LINEAR, **more)
-    margin = 0.03 * math.log10(most / least)
-    look = {"type": "log", "range": [math.log10(least) - margin, math.log10(most) + margin]}
+    look = {"type": "log", "range": [start, end]}
     labels = [f"{tick:,.6f}".rstrip("0").rstrip(".") for tick in ticks]
     return axis(title, **look, tickmode="array", tickvals=ticks, ticktext=labels, **more)
 
