@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from allotrope.features.trace.record import allocator_environment
 from allotrope.system.allocators import PEERS, choose, for_program, glibc
 from allotrope.system.errors import UserError
 from allotrope.system.executables import (
@@ -144,6 +145,8 @@ def test_who_is_refused_is_told_what_to_do(
         with pytest.raises(UserError, match="statically linked") as refused:
             need_preloadable(static, ours)
         assert ("link it with liballotrope.a" in str(refused.value)) == ours
+    with pytest.raises(UserError, match="link it with liballotrope.a"):  # as of verify-gc
+        allocator_environment(Path(static), "static", "gc", plain=False)
     setuid = build(tmp_path)
     setuid.chmod(0o4755)
     monkeypatch.setattr(os, "getuid", lambda: setuid.stat().st_uid + 1)

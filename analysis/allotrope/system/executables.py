@@ -93,13 +93,19 @@ def need_preloadable(name: str, ours: bool = False) -> Path:
     program = find_program(name)
     obstacle = preload_obstacle(program, ours)
     if obstacle is not None:
-        remedy = ""
-        if obstacle == NO_LOADER and ours:
-            remedy = "; where it can be linked anew, link it with liballotrope.a"
-        elif obstacle == GAINS_RIGHTS:
-            remedy = "; a copy of it without that bit can be served"
-        raise UserError(f"{name}: this program {obstacle}{remedy}", STATUS_CANNOT_EXECUTE)
+        raise refusal(name, obstacle, ours)
     return program
+
+
+def refusal(name: str, obstacle: str, ours: bool) -> UserError:
+    """Of a command whose first word is `name`, with what its user can do. ours: as of
+    preload_obstacle()."""
+    remedy = ""
+    if obstacle == NO_LOADER and ours:
+        remedy = "; where it can be linked anew, link it with liballotrope.a"
+    elif obstacle == GAINS_RIGHTS:
+        remedy = "; a copy of it without that bit can be served"
+    return UserError(f"{name}: this program {obstacle}{remedy}", STATUS_CANNOT_EXECUTE)
 
 
 def libraries_of(program: Path, preloaded: str = "", depth: int = 4) -> dict[str, Path]:

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from ...system import allocators
-from ...system.errors import UserError
-from ...system.executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from ...system.executables import find_program, preload_obstacle, refusal
 from ...system.places import PLACES, built
 
 
@@ -23,12 +22,12 @@ def allocator_environment(
     obstacle = preload_obstacle(program, chosen.ours)
     if plain:
         if chosen.library is not None and obstacle is not None:
-            raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+            raise refusal(name, obstacle, chosen.ours)
         return chosen.environment()
     if obstacle is None:
         return chosen.watched_environment()
     if spec is not None:
-        raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+        raise refusal(name, obstacle, chosen.ours)
     click.echo(
         f"allotrope: {name}: this program {obstacle}; it is recorded as it is, and its "
         "allocator's references count as the program's",
