@@ -136,9 +136,7 @@ def test_damaged_elf_is_said_to_be(tmp_path: Path) -> None:
     assert "no valid ELF" in obstacle(program)
 
 
-def test_who_is_refused_is_told_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_refused_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only an allocator of ours can be linked in."""
     static = str(build(tmp_path, "-static"))
     for ours in (True, False):

@@ -599,7 +599,8 @@ def test_the_ring_tells_no_cursor_of_an_earlier_round(tmp_path: Path) -> None:
             for taken in range(21):
                 struct.pack_into("<I", ring, released, taken)
                 await_that(
-                    lambda full=taken + buffers: struct.unpack_from("<I", ring, published)[0] == full
+                    lambda full=taken + buffers: struct.unpack_from("<I", ring, published)[0]
+                    == full
                 )
         finally:
             process.kill()

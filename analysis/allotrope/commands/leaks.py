@@ -129,8 +129,7 @@ def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tupl
         raise UserError(
             f"{command[0]}: no process of the command reported its leaks; that is done at exit, so "
             "not by one that is linked statically, was started with an emptied environment, or "
-            "ends by a signal, _exit or exec "
-            + "; ".join([f"(it {ending(status)})", *clauses]),
+            "ends by a signal, _exit or exec " + "; ".join([f"(it {ending(status)})", *clauses]),
             status or 1,
         )
     if found.allocations == 0:

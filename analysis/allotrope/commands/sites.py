@@ -135,8 +135,8 @@ def nothing_written(
     clauses = served.seen_by(onlooker, chosen, ()).clauses()
     return UserError(
         f"{command[0]}: no process of the command wrote what it saw; that is done at exit, so not "
-        "by one that ends by a signal, _exit or exec, and never by one that is linked statically or "
-        "was started with an emptied environment "
+        "by one that ends by a signal, _exit or exec, and never by one that is linked statically "
+        "or was started with an emptied environment "
         + "; ".join([f"(it {ending(status)})", *clauses]),
         status or 1,
     )
