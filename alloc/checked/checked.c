@@ -10,6 +10,7 @@
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/slow.h"
 #include "alloc/checked/delay.h"
+#include "alloc/checked/faults.h"
 #include "alloc/checked/guarded.h"
 #include "alloc/checked/sweep.h"
 #include "alloc/checked/zero_size.h"
@@ -501,6 +502,7 @@ static size_t checked_trim(void)
 static void checked_fork_child(void)
 {
     own_memory_forked();
+    faults_fork_child();
     delay_fork_child();
     blocks_fork_child();
 }
@@ -528,6 +530,11 @@ static void fence_first_block(void)
         pages_guard(fence, GRANULE_BYTES);
 }
 
+static bool report_fault(const char *access, const void *address, const void *at)
+{
+    return zero_size_report_fault(access, address, at) || guarded_report_fault(access, address, at);
+}
+
 static bool checked_init(const void *options)
 {
     const struct checked_options *chosen = options;
@@ -541,6 +548,7 @@ static bool checked_init(const void *options)
     if (!page || !sites_init() || !blocks_init((unsigned)chosen->heap.retain_percent, NULL))
         return false;
     own_memory_init(page);
+    faults_init(report_fault);
     fence_first_block();
     return true;
 }
@@ -573,6 +581,7 @@ const struct allocator blocks_checked = {
     .usable_size = checked_usable_size,
     .fork_child = checked_fork_child,
     .trim = checked_trim,
+    .fault_action = faults_action,
     .operators = &operators,
     .at_exit = sweep_at_exit,
     .owns = blocks_owns,

@@ -9,7 +9,6 @@
 #include <ucontext.h>
 
 #include "alloc/allocator.h"
-#include "alloc/checked/pool.h"
 #include "alloc/checked/report.h"
 #include "vm/own_memory.h"
 #include "vm/signals.h"
@@ -27,6 +26,7 @@ enum { FAULT_IS_WRITE = 1 << 1, FAULT_IS_FETCH = 1 << 4 };
  * other one. */
 static struct kernel_action actions[2];
 static _Atomic uint32_t changes;
+static fault_reporter *reporter;
 
 static void on_fault(int number, siginfo_t *info, void *context);
 
@@ -48,8 +48,9 @@ static long install(const struct kernel_action *action)
     return kernel_set_action(SIGSEGV, &ours, NULL);
 }
 
-void faults_init(void)
+void faults_init(fault_reporter *report)
 {
+    reporter = report;
     kernel_set_action(SIGSEGV, NULL, &actions[0]);
     install(&actions[0]);
 }
@@ -148,7 +149,7 @@ static void report(const void *address, const mcontext_t *machine)
     uintptr_t behind = (uintptr_t)machine->gregs[REG_RIP] + 1;
     const char *access = access_of(machine);
     struct call_stack stack;
-    if (!pool_report_fault(access, address, (const void *)behind) || !allocator_call_stack)
+    if (!reporter(access, address, (const void *)behind) || !allocator_call_stack)
         return;
     stack.frames =
         allocator_call_stack(behind, (uintptr_t)machine->gregs[REG_RSP],
@@ -174,7 +175,7 @@ static void do_default(int number, siginfo_t *info, bool is_ignored)
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     struct kernel_action action = programs_action();
-    if (info->si_code > 0 && pool_holds(info->si_addr))
+    if (info->si_code > 0)
         report(info->si_addr, &((const ucontext_t *)context)->uc_mcontext);
     if (!is_handler(&action)) {
         do_default(number, info, (uintptr_t)action.handler == (uintptr_t)SIG_IGN);

@@ -5,10 +5,10 @@
  *     program: sigaction(SIGSEGV, its action)    it is kept here; to the kernel goes our handler,
  *                                                with its flags and mask
  *     a fault                                    ours is called, as its would be: its stack, its
- *                                                mask. Reports an access to the pool; then calls
- *                                                the program's handler with the same arguments.
- *                                                Of any other fault, a null pointer's too, nothing
- *                                                is told
+ *                                                mask. Reports an access to a guarded block; then
+ *                                                calls the program's handler with the same
+ *                                                arguments. Of any other fault, a null pointer's
+ *                                                too, nothing is told
  *
  * If the program has no handler, the default action comes back and the instruction runs again: the
  * process ends by the very fault, and a core file has its registers.
@@ -22,10 +22,16 @@
 #ifndef ALLOTROPE_ALLOC_CHECKED_FAULTS_H
 #define ALLOTROPE_ALLOC_CHECKED_FAULTS_H
 
+#include <stdbool.h>
+
 #include "vm/kernel_action.h"
 
+/* Reports an access that faulted, if it was to a block between guards. Called in a handler. access:
+ * "read"; at: as report_access has it. False: it was to none, or it was only counted. */
+typedef bool fault_reporter(const char *access, const void *address, const void *at);
+
 /* Before there is a second thread, after own_memory_init(). */
-void faults_init(void);
+void faults_init(fault_reporter *report);
 /* As struct allocator has fault_action. */
 long faults_action(const struct kernel_action *action, struct kernel_action *old);
 /* In the child of a fork, after own_memory_forked(): another thread may have been at it. */

@@ -196,7 +196,7 @@ static bool guard_init(const void *options)
         return false;
     own_memory_init(page);
     pool_init(chosen->slots);
-    faults_init();
+    faults_init(pool_report_fault);
     blocks_heap.free_guarded = free_guarded;
     return blocks_init((unsigned)chosen->heap.retain_percent, NULL);
 }

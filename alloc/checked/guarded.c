@@ -275,3 +275,21 @@ void guarded_shrink(struct slab *slab, size_t size)
 {
     set_size(slab, size);
 }
+
+/* The program may have taken the access to a part of its own block away: of that nothing is told. A
+ * handler reads the shape of a slab of which another thread may end the block: [any word] (heap.h).
+ */
+bool guarded_report_fault(const char *access, const void *address, const void *at)
+{
+    struct slab *slab = slab_at(address);
+    if (!slab || !slab_is_large(slab) || !is_guarded(slab))
+        return false;
+    bool dead = (state_of(slab) & DEAD) != 0;
+    bool in_guard =
+        address < (void *)(slab->base + PAGE_BYTES) || address >= (void *)end_of(slab, true);
+    if (!dead && !in_guard)
+        return false;
+    struct block_facts facts = guarded_facts(slab);
+    facts.offset = (const char *)address - (const char *)facts.block;
+    return report_access(access, address, dead ? "after its free" : "outside a block", &facts, at);
+}

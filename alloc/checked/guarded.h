@@ -39,4 +39,7 @@ void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes);
  * report_misuse(). */
 void guarded_look(struct slab *slab, const char *function);
 
+/* As fault_reporter (faults.h). */
+bool guarded_report_fault(const char *access, const void *address, const void *at);
+
 #endif

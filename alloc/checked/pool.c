@@ -248,6 +248,8 @@ static const struct slot *slot_near(const char *address)
 
 bool pool_report_fault(const char *access, const void *address, const void *at)
 {
+    if (!pool_holds(address))
+        return false;
     const struct slot *slot = slot_near(address);
     if (!slot || !slot->block)
         return report_access(access, address, "in memory of the heap, but not a block", NULL, at);

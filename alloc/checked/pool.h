@@ -68,8 +68,7 @@ void pool_look(void);
  * opens the pool. */
 void pool_fork_child(void);
 
-/* Reports a fault at an address in the pool. access, at, and what is returned: as report_access has
- * them. */
+/* As fault_reporter (faults.h). */
 bool pool_report_fault(const char *access, const void *address, const void *at);
 
 #endif

@@ -58,14 +58,14 @@ void report_dead_slot(const char *function, char *block, size_t slot_bytes)
 void report_overwritten(const char *function, const void *block, size_t slot_bytes,
                         const void *site)
 {
-    uint64_t decoded = trailer_decode(block, trailer_load(block, slot_bytes));
+    uint64_t decoded = trailer_decode_mended(block, trailer_load(block, slot_bytes));
     struct block_facts facts = {.block = block, .bytes = slot_bytes - TRAILER_BYTES};
-    if (trailer_is_valid(decoded))
+    bool known = trailer_is_valid(decoded) && trailer_slack(decoded) <= facts.bytes;
+    if (known)
         facts = slot_facts(block, slot_bytes, decoded);
     report_misuse(REPORT_FATAL, function, block,
-                  trailer_is_valid(decoded)
-                      ? "written behind its end"
-                      : "written behind its end (size and site are lost; the slot's are given)",
+                  known ? "written behind its end"
+                        : "written behind its end (size and site are lost; the slot's are given)",
                   &facts, site);
 }
 

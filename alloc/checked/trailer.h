@@ -107,6 +107,13 @@ static inline uint64_t trailer_decode(const void *block, uint64_t word)
     return decoded | ((word & 0xFF) ^ trailer_first_byte(hash)) << 56;
 }
 
+/* With byte 0 as it should be: what the trailer said before the byte next to the block changed. */
+static inline uint64_t trailer_decode_mended(const void *block, uint64_t word)
+{
+    uint64_t hash = (uintptr_t)block * trailer_secret.address_factor;
+    return trailer_decode(block, (word & ~UINT64_C(0xFF)) | trailer_first_byte(hash));
+}
+
 static inline uint64_t *trailer_of(const void *block, size_t slot_bytes)
 {
     return (uint64_t *)(uintptr_t)((const char *)block + slot_bytes - TRAILER_BYTES);

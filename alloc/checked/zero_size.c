@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "alloc/checked/report.h"
 #include "vm/granule_map.h"
 #include "vm/owner.h"
 #include "vm/pages.h"
@@ -79,4 +80,15 @@ void zero_size_walk(heap_visitor *visit, void *argument)
         if (zero_size_is_live(block))
             visit(argument, &info);
     }
+}
+
+/* What lies behind a block's address up to the next one counts as behind the block. */
+bool zero_size_report_fault(const char *access, const void *address, const void *at)
+{
+    if (!zero_size_holds(address))
+        return false;
+    const char *unit = zero_size_range + unit_of(address) * UNIT;
+    struct block_facts facts = {.block = zero_size_is_live(unit) ? unit : NULL,
+                                .offset = (const char *)address - unit};
+    return report_access(access, address, "outside a block", &facts, at);
 }

@@ -33,6 +33,8 @@ void *zero_size_alloc(size_t alignment);
 /* False: it is no live block. */
 bool zero_size_free(const void *block);
 bool zero_size_is_live(const void *block);
+/* As fault_reporter (faults.h). */
+bool zero_size_report_fault(const char *access, const void *address, const void *at);
 /* Visits those that are live, as blocks of the bytes that no other may have. */
 void zero_size_walk(heap_visitor *visit, void *argument);
 

@@ -472,10 +472,77 @@ static int kinds(void)
     return 0;
 }
 
+/* What blocks:checked guards: large blocks, and blocks of no bytes. */
+
+enum { LARGE = 100000 };
+
+static char *large_block(void)
+{
+    char *block = malloc(LARGE);
+    require(block != NULL);
+    return block;
+}
+
+static int large_overflow(void)
+{
+    write_to(large_block() + LARGE);
+    return 0;
+}
+
+static int large_underflow(void)
+{
+    write_to((char *)((uintptr_t)large_block() / PAGE * PAGE) - 8);
+    return 0;
+}
+
+static int large_freed(void)
+{
+    char *block = large_block();
+    free(block);
+    return block[5];
+}
+
+static int of_no_bytes(void)
+{
+    write_to(malloc(0));
+    return 0;
+}
+
+static int large_chained(void)
+{
+    char *block = large_block();
+    require(signal(SIGSEGV, on_plain) == SIG_DFL);
+    for (int i = 0; i < 3; i++)
+        fault_at(block + LARGE + i);
+    require(handled == 3);
+    free(block);
+    return 0;
+}
+
+/* A page of its block to which the program has no access, as a collector's barrier has it. */
+static int large_protected(void)
+{
+    char *block = large_block(), *page = (char *)((uintptr_t)block / PAGE * PAGE) + 2 * PAGE;
+    require(mprotect(page, PAGE, PROT_READ) == 0);
+    require(signal(SIGSEGV, on_plain) == SIG_DFL);
+    fault_at(page);
+    require(handled == 1);
+    require(mprotect(page, PAGE, PROT_READ | PROT_WRITE) == 0);
+    write_to(page);
+    free(block);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
 } programs[] = {
+    {"large-overflow", large_overflow},
+    {"large-underflow", large_underflow},
+    {"large-freed", large_freed},
+    {"of-no-bytes", of_no_bytes},
+    {"large-chained", large_chained},
+    {"large-protected", large_protected},
     {"overflow", overflow},
     {"overflow-from-40", overflow_from_40},
     {"underflow", underflow},

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""blocks:guard: what it finds, what it says, and that a program behaves as without it."""
+"""blocks:guard, and the guards of blocks:checked: what they find, what they say, and that a program
+behaves as without them."""
 
 import json
 import math
@@ -22,6 +23,11 @@ AT = r"0x[0-9a-f]+"
 
 def guard(options: str = "guard=1,slots=1024") -> Under:
     return Under("blocks:guard", LIBRARY, f"blocks:{options}")
+
+
+def run_checked(name: str) -> subprocess.CompletedProcess[str]:
+    checked = Under("blocks:checked", LIBRARY, "blocks:checked")
+    return checked.run([str(SAMPLED), name], timeout=HANG)
 
 
 def run(name: str, options: str = "guard=1,slots=1024") -> subprocess.CompletedProcess[str]:
@@ -171,8 +177,38 @@ def test_child_of__fork_waits_for_no_thread_in_sigaction() -> None:
 def test_a_vfork_child_ends_no_guards_of_its_parent() -> None:
     result = run("sandboxed-child")
     assert result.returncode == -signal.SIGSEGV and "outside a block" in result.stderr, result
-    checked = Under("blocks:checked", LIBRARY, "blocks:checked")
-    result = checked.run([str(SAMPLED), "sandboxed-child-and-large"], timeout=HANG)
+    result = run_checked("sandboxed-child-and-large")
+    assert result.returncode == -signal.SIGSEGV and "outside a block" in result.stderr, result
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        (
+            "large-overflow",
+            r"write\({at}\): outside a block: 1 byte behind a block of 100000 bytes",
+        ),
+        ("large-underflow", r"write\({at}\): outside a block: \d+ bytes before a block of 100000"),
+        ("large-freed", r"read\({at}\): after its free: 5 bytes into a block of 100000 bytes"),
+        ("of-no-bytes", r"write\({at}\): outside a block: block of 0 bytes"),
+    ],
+)
+def test_checked_heap_tells_of_a_fault_at_its_guards(name: str, words: str) -> None:
+    result = run_checked(name)
+    assert result.returncode == -signal.SIGSEGV
+    words = words.replace("{at}", AT)
+    assert re.search(rf"^allotrope: {words}.*, at ", result.stderr, re.MULTILINE), result
+
+
+def test_checked_heap_leaves_faults_to_the_programs_handler() -> None:
+    result = run_checked("large-chained")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("outside a block: ") == 3
+    for name in ("large-protected", "own-faults", "told-back", "forked-by-number"):
+        result = run_checked(name)
+        if result.returncode != 77:
+            assert (result.returncode, result.stderr) == (0, ""), name
+    result = run_checked("sent")
     assert (result.returncode, result.stderr) == (-signal.SIGSEGV, "")
 
 

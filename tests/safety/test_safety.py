@@ -102,7 +102,7 @@ def test_report_says_what_where_and_whence() -> None:
 @pytest.mark.parametrize(
     "case, words",
     [
-        ("overflow 24-by-1", "written behind its end"),
+        ("overflow 24-by-1", "written behind its end: block of 24 bytes at"),
         ("underflow 100-by-1", "written before its start, or behind the end of the block before"),
         ("underflow 300000-by-1", "written before its start"),
         (
