@@ -152,6 +152,7 @@ static bool parse_option(struct configuration *configuration, struct slice key, 
     message_text(error, ":");
     message_text(error, allocator->preset);
     list_options(error, allocator);
+    list_presets(error, allocator->name);
     return false;
 }
 

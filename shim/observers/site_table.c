@@ -136,33 +136,40 @@ static uintptr_t hide(const void *block)
     return ~(uintptr_t)block;
 }
 
-static size_t home_slot(const struct site_table *table, uintptr_t hidden)
+/* room: of the table's blocks, a power of two. */
+static size_t home_slot(size_t room, uintptr_t hidden)
 {
     uint64_t hash = ~hidden / 16 * UINT64_C(0x9E3779B97F4A7C15);
-    return (hash ^ hash >> 32) & (table->block_room - 1);
+    return (hash ^ hash >> 32) & (room - 1);
+}
+
+static size_t slot_among(const struct sampled_block *blocks, size_t room, uintptr_t hidden)
+{
+    size_t slot = home_slot(room, hidden);
+    while (blocks[slot].hidden && blocks[slot].hidden != hidden)
+        slot = (slot + 1) & (room - 1);
+    return slot;
 }
 
 static size_t slot_of(const struct site_table *table, uintptr_t hidden)
 {
-    size_t slot = home_slot(table, hidden);
-    while (table->blocks[slot].hidden && table->blocks[slot].hidden != hidden)
-        slot = (slot + 1) & (table->block_room - 1);
-    return slot;
+    return slot_among(table->blocks, table->block_room, hidden);
 }
 
+/* Who looks in from outside finds all blocks in either table. */
 static bool grow_blocks(struct site_table *table)
 {
-    struct site_table old = {.blocks = table->blocks, .block_room = table->block_room};
-    size_t room = old.block_room ? 2 * old.block_room : FIRST_BLOCKS;
+    struct sampled_block *old = table->blocks;
+    size_t old_room = table->block_room, room = old_room ? 2 * old_room : FIRST_BLOCKS;
     struct sampled_block *blocks = map(room * sizeof *blocks);
     if (!blocks)
         return false;
+    for (size_t i = 0; i < old_room; i++)
+        if (old[i].hidden)
+            blocks[slot_among(blocks, room, old[i].hidden)] = old[i];
     table->blocks = blocks;
     table->block_room = room;
-    for (size_t i = 0; i < old.block_room; i++)
-        if (old.blocks[i].hidden)
-            blocks[slot_of(table, old.blocks[i].hidden)] = old.blocks[i];
-    unmap(old.blocks, old.block_room * sizeof *blocks);
+    unmap(old, old_room * sizeof *old);
     return true;
 }
 
@@ -171,7 +178,7 @@ static void empty_slot(struct site_table *table, size_t gap)
 {
     size_t mask = table->block_room - 1;
     for (size_t i = (gap + 1) & mask; table->blocks[i].hidden; i = (i + 1) & mask) {
-        size_t home = home_slot(table, table->blocks[i].hidden);
+        size_t home = home_slot(mask + 1, table->blocks[i].hidden);
         if (((i - home) & mask) < ((i - gap) & mask))
             continue;
         table->blocks[gap] = table->blocks[i];

@@ -254,16 +254,18 @@ static void test_an_unknown_preset_lists_presets_and_options(void **state)
     assert_refused("first:old,old", "allotrope: second preset \"old\"; only one can be chosen");
 }
 
-static void test_an_unknown_option_lists_those_of_the_preset(void **state)
+static void test_an_unknown_option_lists_options_and_presets(void **state)
 {
     (void)state;
     assert_refused("first:width=1",
-                   "allotrope: unknown option \"width\" for first:default" OPTIONS);
-    assert_refused("first:=1", "allotrope: unknown option \"\" for first:default" OPTIONS);
-    assert_refused("first:old,colour=red",
-                   "allotrope: unknown option \"colour\" for first:old; options are: size=");
+                   "allotrope: unknown option \"width\" for first:default" OPTIONS PRESETS);
+    assert_refused("first:=1", "allotrope: unknown option \"\" for first:default" OPTIONS PRESETS);
+    assert_refused(
+        "first:old,colour=red",
+        "allotrope: unknown option \"colour\" for first:old; options are: size=" PRESETS);
     assert_refused("second:size=1",
-                   "allotrope: unknown option \"size\" for second:default; it has no options");
+                   "allotrope: unknown option \"size\" for second:default; it has no options"
+                   "; presets are: default");
 }
 
 static void test_a_bad_value_names_the_valid_ones(void **state)
@@ -362,7 +364,7 @@ int main(void)
         cmocka_unit_test(test_a_value_is_read_back_as_it_was_set),
         cmocka_unit_test(test_an_unknown_allocator_lists_all),
         cmocka_unit_test(test_an_unknown_preset_lists_presets_and_options),
-        cmocka_unit_test(test_an_unknown_option_lists_those_of_the_preset),
+        cmocka_unit_test(test_an_unknown_option_lists_options_and_presets),
         cmocka_unit_test(test_a_bad_value_names_the_valid_ones),
         cmocka_unit_test(test_the_ends_of_a_range_belong_to_it),
         cmocka_unit_test(test_options_that_conflict_are_refused_with_the_reason),

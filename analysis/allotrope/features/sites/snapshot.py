@@ -120,8 +120,7 @@ class SiteTable:
     def live_blocks(self) -> Any:
         """An array of rows as struct sampled_block; `hidden` is the address inverted.
 
-        A table that grows is published empty and filled then (grow_blocks of site_table.c). So a
-        look that finds too few blocks is made again.
+        A look that finds too few blocks, since the table was in motion, is made again.
         """
         import numpy
 
