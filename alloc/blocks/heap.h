@@ -304,7 +304,8 @@
  *     of abandoned slabs. Its thread does not release a slab that it finds queued (insert_in_bin):
  *     nobody would push the slab that the record served next, until this thread takes its queue.
  *     That may be long. A slab that is queued in the moment of its release goes to the next
- *     owner's queue, or to that of abandoned slabs.
+ *     owner's queue, to that of abandoned slabs, or still to the old owner's: the pusher may have
+ *     read the owner before.
  *     A thread that is stopped before it pushes delays the hint, no more: the remote bits are set.
  *     The child of a fork, in which such a thread does not go on, clears `queued` of all records,
  *     unused ones too. (The thread that forked does go on, if it did so in a handler that

@@ -216,6 +216,7 @@ static void visit_for_large(size_t granules)
     if (!thread_heap->alive || thread_heap->in_slow_path || !sweep_was_late())
         return;
     begin_slow_path(thread_heap);
+    rebin_queued(thread_heap); /* what is queued is not released: [queue is a hint] */
     visit_some_after_sweep(thread_heap, granules < MOST_VISITS ? (unsigned)granules : MOST_VISITS);
     end_slow_path(thread_heap);
 }

@@ -343,7 +343,8 @@ struct slab *set_block_free(void *block)
     return --slab->frees_until_rebin == 0 ? slab : NULL;
 }
 
-/* A queued slab is released, if all of it is free, when the queue is taken. */
+/* A queued slab is released, if all of it is free, when the queue is taken. Where rebin() has
+ * released the slab, the look at its record takes the queue for nothing at worst. */
 void free_to_slab(struct bin *bin, void *block)
 {
     bin->local_free_room = 0;
@@ -351,9 +352,8 @@ void free_to_slab(struct bin *bin, void *block)
     if (!slab)
         return;
     begin_slow_path(thread_heap);
-    bool was_queued = is_queued(slab);
     rebin(slab);
-    if (was_queued)
+    if (is_queued(slab))
         rebin_queued(thread_heap);
     end_slow_path(thread_heap);
 }

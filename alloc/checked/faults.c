@@ -157,19 +157,23 @@ static void report(const void *address, const mcontext_t *machine)
     report_callers(access, address, &stack);
 }
 
-/* For a program without a handler. A fault ends the process even if the program ignores the signal:
- * the instruction runs again. A signal that was sent is dropped if the program ignores it.
- * Otherwise it is sent again, now to the default action. */
-static void do_default(int number, siginfo_t *info, bool is_ignored)
+/* For a program without a handler. A fault ends the process, even if the program ignores the
+ * signal: the instruction runs again with the signal blocked, and for that the kernel ends it
+ * (force_sig). This takes no system call, which a sandbox may refuse. A signal that was sent is
+ * dropped if the program ignores it. Otherwise it is sent again, now to the default action. */
+static void do_default(int number, siginfo_t *info, ucontext_t *context, bool is_ignored)
 {
     static const struct kernel_action by_default;
-    bool was_sent = info->si_code <= 0;
-    if (was_sent && is_ignored)
-        return;
-    kernel_set_action(number, &by_default, NULL);
-    if (was_sent)
+    uint64_t blocked;
+    if (info->si_code > 0) {
+        memcpy(&blocked, &context->uc_sigmask, sizeof blocked);
+        blocked |= signal_bit(number);
+        memcpy(&context->uc_sigmask, &blocked, sizeof blocked);
+    } else if (!is_ignored) {
+        kernel_set_action(number, &by_default, NULL);
         SYSCALL_4(SYS_rt_tgsigqueueinfo, SYSCALL_0(SYS_getpid), SYSCALL_0(SYS_gettid), number,
                   info);
+    }
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)
@@ -178,7 +182,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
     if (info->si_code > 0)
         report(info->si_addr, &((const ucontext_t *)context)->uc_mcontext);
     if (!is_handler(&action)) {
-        do_default(number, info, (uintptr_t)action.handler == (uintptr_t)SIG_IGN);
+        do_default(number, info, context, (uintptr_t)action.handler == (uintptr_t)SIG_IGN);
         return;
     }
     if (action.flags & SA_RESETHAND) {

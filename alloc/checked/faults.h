@@ -10,8 +10,8 @@
  *                                                arguments. Of any other fault, a null pointer's
  *                                                too, nothing is told
  *
- * If the program has no handler, the default action comes back and the instruction runs again: the
- * process ends by the very fault, and a core file has its registers.
+ * If the program has no handler, the instruction runs again with the signal blocked: the process
+ * ends by the very fault, and a core file has its registers.
  *
  * The program's action is shared. There are two places for it. A writer writes the one that does
  * not count, then lets it count. So a reader waits for nobody, also in the child of _Fork, where

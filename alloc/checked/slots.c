@@ -60,7 +60,8 @@ void report_overwritten(const char *function, const void *block, size_t slot_byt
 {
     uint64_t decoded = trailer_decode_mended(block, trailer_load(block, slot_bytes));
     struct block_facts facts = {.block = block, .bytes = slot_bytes - TRAILER_BYTES};
-    bool known = trailer_is_valid(decoded) && trailer_slack(decoded) <= facts.bytes;
+    bool known = trailer_is_valid(decoded) && !trailer_is_dead(decoded) &&
+                 trailer_detail(decoded) < HOW_MOST && trailer_slack(decoded) <= facts.bytes;
     if (known)
         facts = slot_facts(block, slot_bytes, decoded);
     report_misuse(REPORT_FATAL, function, block,

@@ -18,7 +18,8 @@
 
 #define UNKNOWN_SIZE SIZE_MAX
 
-enum { FILL_BYTE = 0xDF, HOW_ALIGNMENT_SHIFT = 2 };
+/* HOW_MOST: above all that how_aligned() returns for a block in a slot. */
+enum { FILL_BYTE = 0xDF, HOW_ALIGNMENT_SHIFT = 2, HOW_MOST = 64 };
 
 /* How many bytes of a dead block are filled and looked at, at most; a multiple of 16. */
 extern size_t checked_fill_most __attribute__((visibility("hidden")));

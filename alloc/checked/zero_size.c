@@ -82,13 +82,15 @@ void zero_size_walk(heap_visitor *visit, void *argument)
     }
 }
 
-/* What lies behind a block's address up to the next one counts as behind the block. */
+/* What lies behind a block's address up to the next one counts as behind the block. The first word
+ * has no blocks (zero_size_init). */
 bool zero_size_report_fault(const char *access, const void *address, const void *at)
 {
     if (!zero_size_holds(address))
         return false;
     const char *unit = zero_size_range + unit_of(address) * UNIT;
-    struct block_facts facts = {.block = zero_size_is_live(unit) ? unit : NULL,
+    bool is_block = unit_of(unit) >= WORD_BITS && zero_size_is_live(unit);
+    struct block_facts facts = {.block = is_block ? unit : NULL,
                                 .offset = (const char *)address - unit};
     return report_access(access, address, "outside a block", &facts, at);
 }

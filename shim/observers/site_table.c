@@ -156,7 +156,7 @@ static size_t slot_of(const struct site_table *table, uintptr_t hidden)
     return slot_among(table->blocks, table->block_room, hidden);
 }
 
-/* Who looks in from outside finds all blocks in either table. */
+/* Who looks in from outside finds all blocks in either table, or too few and looks again. */
 static bool grow_blocks(struct site_table *table)
 {
     struct sampled_block *old = table->blocks;

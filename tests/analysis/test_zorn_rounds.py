@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from allotrope.features.compare.comparison import LEAST_LOAD_SECONDS
 from allotrope.study.store import Step, Store
 from allotrope.study.zorn import measure, plan
 from allotrope.study.zorn.answer import limits
@@ -335,7 +336,7 @@ def test_collections_take_no_longer_than_the_run(
 def test_what_others_did_during_a_run_is_kept() -> None:
     class Slow(Scripted):
         def run(self, *words: Any, **settings: Any) -> Run:
-            time.sleep(0.05)  # the kernel counts in hundredths
+            time.sleep(LEAST_LOAD_SECONDS)
             return super().run(*words, **settings)
 
     planned = replace(a_round(), configurations=[BASE])

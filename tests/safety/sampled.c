@@ -357,6 +357,24 @@ static int sandboxed_child_and_large(void)
     return 0;
 }
 
+/* Where the kernel refuses every change of an action. */
+static int fault_without_actions(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigaction, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    char *nothing = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    alarm(20); /* ends a handler that comes again and again */
+    require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    write_to(nothing);
+    return 0;
+}
+
 static int forked_by_number(void)
 {
     pthread_t thread;
@@ -566,6 +584,7 @@ static const struct {
     {"kernel", kernel},
     {"child", child},
     {"forked-by-number", forked_by_number},
+    {"fault-without-actions", fault_without_actions},
     {"sandboxed-child", sandboxed_child},
     {"sandboxed-child-and-large", sandboxed_child_and_large},
     {"threads", threads},

@@ -161,6 +161,11 @@ def test_signal_that_is_sent_is_no_fault() -> None:
     assert (result.returncode, result.stderr) == (-signal.SIGSEGV, "")
 
 
+def test_fault_ends_the_process_where_actions_are_refused() -> None:
+    for result in (run("fault-without-actions"), run_checked("fault-without-actions")):
+        assert (result.returncode, result.stderr) == (-signal.SIGSEGV, "")
+
+
 def test_child_of_a_fork_reports_its_own_faults() -> None:
     result = run("child")
     assert result.returncode == 0, result.stderr

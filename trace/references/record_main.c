@@ -229,6 +229,9 @@ static const char *describe_image(const struct record_options *options)
 static void close_others(const struct record_options *options)
 {
     DIR *folder = opendir("/proc/self/fd");
+    for (int fd = 3; !folder && fd < (int)sysconf(_SC_OPEN_MAX) && fd < 4096; fd++)
+        if (fd != options->ring_fd && fd != options->socket_fd)
+            close(fd); /* without /proc as many as can be tried in no time */
     for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
         int fd = atoi(entry->d_name);
         if (fd > STDERR_FILENO && fd != dirfd(folder) && fd != options->ring_fd &&

@@ -97,7 +97,7 @@ def leaks(
     if command[0].isdecimal():
         found = running(context, command)
     else:
-        for option, file in files.items():
+        for option, file in outputs.files.items():
             if file == STDOUT:
                 raise UserError(f"{option}: standard output is the command's; name a file")
         found, status = at_the_end(choose_reporter(spec, command), frames, command)

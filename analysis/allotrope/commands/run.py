@@ -97,7 +97,7 @@ def run(
         program = need_preloadable(name, chosen.ours) if preloads else find_program(name)
     except UserError as error:
         bare = next((word for word, file in zip(REPORTS, (stats, latency)) if file == "-"), None)
-        if bare is None or error.exit_code != STATUS_NOT_FOUND:
+        if bare is None or (error.exit_code != STATUS_NOT_FOUND and os.access(name, os.X_OK)):
             raise
         hint = f"{error.message}; a file for {bare} is given as {bare}=FILE"
         raise UserError(hint, error.exit_code) from None

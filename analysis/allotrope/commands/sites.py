@@ -108,10 +108,10 @@ def sites(
     if is_difference(command):
         return show_difference(context, command[1], command[2])
     need_command(command, "sites [-a ALLOCATOR]")
-    for option, file in files.items():
+    outputs = Outputs(files)
+    for option, file in outputs.files.items():
         if file == STDOUT:
             raise UserError(f"{option}: standard output is the command's; name a file")
-    outputs = Outputs(files)
     chosen = choose(spec, command)
     environment = environment_for(chosen, command[0], rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
