@@ -58,17 +58,23 @@ static size_t unit_of(const void *block)
     return (size_t)((const char *)block - zero_size_range) / UNIT;
 }
 
+/* The first word has no blocks (zero_size_init). */
+static bool may_be_block(const void *address)
+{
+    return (uintptr_t)address % UNIT == 0 && unit_of(address) >= WORD_BITS;
+}
+
 bool zero_size_is_live(const void *block)
 {
     size_t unit = unit_of(block);
-    return (uintptr_t)block % UNIT == 0 && (used[unit / WORD_BITS] >> unit % WORD_BITS & 1) != 0;
+    return may_be_block(block) && (used[unit / WORD_BITS] >> unit % WORD_BITS & 1) != 0;
 }
 
 bool zero_size_free(const void *block)
 {
     size_t unit = unit_of(block);
     uint64_t bit = UINT64_C(1) << unit % WORD_BITS;
-    return (uintptr_t)block % UNIT == 0 && (atomic_fetch_and(&used[unit / WORD_BITS], ~bit) & bit);
+    return may_be_block(block) && (atomic_fetch_and(&used[unit / WORD_BITS], ~bit) & bit);
 }
 
 void zero_size_walk(heap_visitor *visit, void *argument)
@@ -82,15 +88,13 @@ void zero_size_walk(heap_visitor *visit, void *argument)
     }
 }
 
-/* What lies behind a block's address up to the next one counts as behind the block. The first word
- * has no blocks (zero_size_init). */
+/* What lies behind a block's address up to the next one counts as behind the block. */
 bool zero_size_report_fault(const char *access, const void *address, const void *at)
 {
     if (!zero_size_holds(address))
         return false;
     const char *unit = zero_size_range + unit_of(address) * UNIT;
-    bool is_block = unit_of(unit) >= WORD_BITS && zero_size_is_live(unit);
-    struct block_facts facts = {.block = is_block ? unit : NULL,
+    struct block_facts facts = {.block = zero_size_is_live(unit) ? unit : NULL,
                                 .offset = (const char *)address - unit};
     return report_access(access, address, "outside a block", &facts, at);
 }

@@ -31,6 +31,14 @@ static void test_a_block_is_freed_once(void **state)
     assert_false(zero_size_is_live(block));
 }
 
+static void test_an_address_before_the_first_block_is_none(void **state)
+{
+    (void)state;
+    assert_false(zero_size_is_live(zero_size_range));
+    assert_false(zero_size_free(zero_size_range));
+    assert_false(zero_size_free(zero_size_range + 1024 - 16));
+}
+
 static void test_an_address_comes_back_late(void **state)
 {
     (void)state;
@@ -62,6 +70,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_differ_and_are_aligned),
         cmocka_unit_test(test_a_block_is_freed_once),
+        cmocka_unit_test(test_an_address_before_the_first_block_is_none),
         cmocka_unit_test(test_an_address_comes_back_late),
         cmocka_unit_test(test_the_range_is_used_up_and_no_more),
     };
