@@ -113,7 +113,7 @@ void push_remote_free(struct slab *slab, void *block, size_t index)
 
 void offer_to_owner(struct slab *slab)
 {
-    if (atomic_load_explicit(&slab->queued, memory_order_seq_cst))
+    if (slab_is_queued(slab))
         return;
     bool was_pushing = is_pushing; /* a handler, in the middle of a push */
     is_pushing = true;

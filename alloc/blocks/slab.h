@@ -246,6 +246,12 @@ static inline void slab_pin(struct slab *slab, size_t word, uint64_t blocks)
     __atomic_fetch_or(slab_pinned(slab, word), blocks, __ATOMIC_RELEASE);
 }
 
+/* In a remote free queue, or about to be: [queue is a hint], [bit before queue] (heap.h). */
+static inline bool slab_is_queued(const struct slab *slab)
+{
+    return atomic_load_explicit(&slab->queued, memory_order_seq_cst);
+}
+
 /* The slab in which an address lies; NULL: none. Any thread, no lock. */
 static inline struct slab *slab_at(const void *address)
 {

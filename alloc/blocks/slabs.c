@@ -100,17 +100,12 @@ static uint32_t reuse_threshold(const struct slab *slab)
 
 /* Slabs come and go. */
 
-static bool is_queued(const struct slab *slab)
-{
-    return atomic_load_explicit(&slab->queued, memory_order_seq_cst);
-}
-
 /* While remote frees wait, the owning thread's frees must take the slow path, which looks at the
  * remote bits: [bit before queue]. */
 void set_thread_heap(struct slab *slab, struct thread_heap *heap)
 {
     atomic_store_explicit(&slab->thread_heap, heap, memory_order_release);
-    fast_table_set_bin(slab, heap && !is_queued(slab) ? &heap->bins[slab->class_index] : NULL);
+    fast_table_set_bin(slab, heap && !slab_is_queued(slab) ? &heap->bins[slab->class_index] : NULL);
 }
 
 size_t slab_granules(unsigned class_index)
@@ -212,7 +207,7 @@ static void insert_in_bin(struct bin *bin, struct slab *slab)
 {
     take_remote_frees(slab);
     uint32_t count = count_free(slab);
-    if (count == slab->capacity && (bin->available || bin->current) && !is_queued(slab) &&
+    if (count == slab->capacity && (bin->available || bin->current) && !slab_is_queued(slab) &&
         release(slab))
         return;
     if (count >= reuse_threshold(slab)) {
@@ -353,7 +348,7 @@ void free_to_slab(struct bin *bin, void *block)
         return;
     begin_slow_path(thread_heap);
     rebin(slab);
-    if (is_queued(slab))
+    if (slab_is_queued(slab))
         rebin_queued(thread_heap);
     end_slow_path(thread_heap);
 }

@@ -48,6 +48,7 @@
 #include "analysis/launcher/process_tree.h"
 #include "analysis/launcher/report.h"
 #include "analysis/launcher/watch.h"
+#include "trace/base/flush_all.h"
 
 enum {
     /* How long processes that outlive the command may finish by themselves. */
@@ -418,7 +419,7 @@ int main(int argc, char **argv)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     struct outcome *outcome = launch(&plan);
     report_print(report, outcome);
-    if (fflush(report) != 0 || ferror(report))
+    if (flush_all(report) < 0)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     return exit_status(outcome);
 }

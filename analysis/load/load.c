@@ -35,6 +35,7 @@
 
 #include "analysis/load/reply.h"
 #include "analysis/load/request.h"
+#include "trace/base/flush_all.h"
 #include "trace/base/last_words.h"
 #include "trace/base/number.h"
 
@@ -494,5 +495,5 @@ int main(int argc, char **argv)
         return 1;
     }
     report(&load, began);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return flush_all(stdout) == 0 ? 0 : 1;
 }

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/base/flush_all.h"
 #include "trace/base/json.h"
 #include "trace/events/allocations.h"
 #include "trace/events/operations.h"
@@ -125,7 +126,7 @@ static void tell(uint64_t played, double seconds, uint64_t before)
     json_integer(&json, "minor_faults", usage.ru_minflt);
     json_close(&json);
     putchar('\n');
-    if (fflush(stdout) != 0)
+    if (flush_all(stdout) < 0)
         fail("standard output", strerror(errno));
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analysis/vm/measure.h"
+#include "trace/base/flush_all.h"
 
 static const struct group {
     const char *name;
@@ -40,5 +41,5 @@ int main(int count, char **words)
         group_named(words[i])->measure(&json);
     json_close_list(&json);
     json_close(&json);
-    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+    return flush_all(stdout) == 0 ? 0 : 1;
 }

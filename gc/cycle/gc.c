@@ -98,19 +98,24 @@ static struct {
     _Atomic bool free_looks;
 } gc;
 
+static bool ignores_now(void)
+{
+    return gc.ignores_frees && collect_works();
+}
+
 /* [looks before counts]: free_looks is set before free_ignored is cleared, and is never cleared.
  * gc_free reads them in the other order. So whoever finds that frees count, where they were ignored
  * before, finds that the fast path must not be used ([late live bit]). Any thread. */
 static void set_free_ignored(void)
 {
-    bool ignored = gc.ignores_frees && collect_works();
+    bool ignored;
     do {
+        ignored = ignores_now();
         if (gc.free_ignored && !ignored)
             gc.free_looks = true;
         gc.free_ignored = ignored;
-        /* Another thread may have set both in between, and this one has undone the second. */
-        ignored = gc.ignores_frees && collect_works();
-    } while (gc.free_ignored != ignored);
+        /* Another thread may have set it in between, and this one has undone that. */
+    } while (ignored != ignores_now());
 }
 
 /* A collection would free nothing. */

@@ -225,18 +225,22 @@ static const char *describe_image(const struct record_options *options)
     return json_memory_end(&memory);
 }
 
+static void close_inherited(const struct record_options *options, int fd)
+{
+    if (fd > STDERR_FILENO && fd != options->ring_fd && fd != options->socket_fd)
+        close(fd);
+}
+
 /* Closes what is inherited, but for standard streams, the ring and the socket. */
 static void close_others(const struct record_options *options)
 {
     DIR *folder = opendir("/proc/self/fd");
-    for (int fd = 3; !folder && fd < (int)sysconf(_SC_OPEN_MAX) && fd < 4096; fd++)
-        if (fd != options->ring_fd && fd != options->socket_fd)
-            close(fd); /* without /proc as many as can be tried in no time */
+    for (int fd = 0; !folder && fd < (int)sysconf(_SC_OPEN_MAX) && fd < 4096; fd++)
+        close_inherited(options, fd); /* without /proc as many as can be tried in no time */
     for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
         int fd = atoi(entry->d_name);
-        if (fd > STDERR_FILENO && fd != dirfd(folder) && fd != options->ring_fd &&
-            fd != options->socket_fd)
-            close(fd);
+        if (fd != dirfd(folder))
+            close_inherited(options, fd);
     }
     if (folder)
         closedir(folder);

@@ -25,7 +25,7 @@ from ..features.leaks.suppressions import read_rules, suppress
 from ..features.reach import served
 from ..features.sites.run import choose, ending, environment_for, run
 from ..features.sites.snapshot import Unreadable
-from ..output.files import STDOUT, Files, Outputs, as_json
+from ..output.files import Files, Outputs, as_json
 from ..output.pprof import encode
 from ..output.terminal import print_line, print_table, say, terminal
 from ..output.text import one_line
@@ -97,9 +97,7 @@ def leaks(
     if command[0].isdecimal():
         found = running(context, command)
     else:
-        for option, file in outputs.files.items():
-            if file == STDOUT:
-                raise UserError(f"{option}: standard output is the command's; name a file")
+        outputs.leave_stdout_to_the_command()
         found, status = at_the_end(choose_reporter(spec, command), frames, command)
     found = suppress(found, rules)
     asked = bool(found.about.get("running"))

@@ -23,7 +23,7 @@ from ..features.sites.run import choose, ending, environment_for, run
 from ..features.sites.snapshot import SiteTable, Unreadable, need_table
 from ..features.sites.snapshot import every as repeated
 from ..features.sites.timeline import Timeline, Timelines
-from ..output.files import STDOUT, Files, Outputs, as_json
+from ..output.files import Files, Outputs, as_json
 from ..output.page import render
 from ..output.pprof import encode
 from ..output.terminal import print_line, print_table, print_wrapped, say, terminal
@@ -109,9 +109,7 @@ def sites(
         return show_difference(context, command[1], command[2])
     need_command(command, "sites [-a ALLOCATOR]")
     outputs = Outputs(files)
-    for option, file in outputs.files.items():
-        if file == STDOUT:
-            raise UserError(f"{option}: standard output is the command's; name a file")
+    outputs.leave_stdout_to_the_command()
     chosen = choose(spec, command)
     environment = environment_for(chosen, command[0], rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

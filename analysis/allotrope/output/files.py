@@ -46,6 +46,12 @@ class Outputs:
     def takes_stdout(self) -> bool:
         return STDOUT in self.files.values()
 
+    def leave_stdout_to_the_command(self) -> None:
+        """Refuses an output that would go where the measured command writes."""
+        for option, file in self.files.items():
+            if file == STDOUT:
+                raise UserError(f"{option}: standard output is the command's; name a file")
+
     def write(
         self,
         makers: Mapping[str, Callable[[], str | bytes]],
