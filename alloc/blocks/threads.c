@@ -260,9 +260,14 @@ static void each_used_bin(struct thread_heap *heap, void (*visit)(struct bin *bi
         visit(&heap->bins[__builtin_ctzl(used)]);
 }
 
+static void leave_thread_heap(void)
+{
+    thread_heap = (struct thread_heap *)&exited_heap;
+}
+
 /* In an operation, or when the heap thaws; then for a thread that has ended. A thread that is
  * stopped here has whole lists, and its slabs are in one list each or in its registers: a
- * collection follows no list of slabs. No fork comes in between: [frozen]. */
+ * collection follows no list of a bin. No fork comes in between: [frozen]. */
 static void give_up_thread_heap(struct thread_heap *heap)
 {
     each_used_bin(heap, flush_bin_at_exit);
@@ -278,6 +283,8 @@ static void give_up_thread_heap(struct thread_heap *heap)
     heap->next = blocks_heap.unused_thread_heaps;
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;
+    if (heap == thread_heap) /* with the lock: then another thread may take the heap */
+        leave_thread_heap();
     release_and_give_back(SIZE_MAX);
 }
 
@@ -296,12 +303,12 @@ void blocks_thread_exit(void)
     if (operation_begin()) {
         if (heap->alive)
             give_up_thread_heap(heap);
-        thread_heap = (struct thread_heap *)&exited_heap;
+        leave_thread_heap();
         operation_end();
     } else {
+        leave_thread_heap(); /* before another thread may take the heap, when it has thawed */
         if (heap->alive)
             defer_one(give_up_deferred, heap);
-        thread_heap = (struct thread_heap *)&exited_heap;
         frozen_end();
     }
 }
