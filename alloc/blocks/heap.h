@@ -37,8 +37,8 @@
  *     slab_word.retired                 any thread sets;                     fetch_or; or, if alone
  *                                       stopped: clears; so do the owning    fetch_and, release
  *                                       thread that takes a remote free,
- *                                       and who frees or resizes the block
- *                                       where frees count; and a late sweep;
+ *                                       who resizes the block, or frees it
+ *                                       where that counts; and a late sweep;
  *                                       in quarantine the owning thread that
  *                                       has looked at the block's fill
  *     slab_word.mark                    stopped; in a cycle, and new:        the collector's matter
@@ -49,8 +49,9 @@
  *                                       guarded.c
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
  *     suspects                          stopped: sets, clears; so does a     fetch_or, fetch_and
- *                                       late sweep;
- *                                       who frees the block clears
+ *                                       late sweep; who frees the block
+ *                                       clears, and the owning thread that
+ *                                       takes a remote free
  *     old, seen                         stopped; of `old`, in quarantine     the collector's matter
  *                                       and in a late sweep: holder of
  *                                       `lock`
@@ -75,8 +76,9 @@
  *                                       holder of `lock`
  *     slab.zero                         new: with `lock`, or in a frozen     not atomic
  *                                       heap
- *     granule map                       holder of `lock`; who makes a        store, release
- *                                       large block in a frozen heap
+ *     granule map                       holder of `lock`; its own entries:   store, release
+ *                                       who makes a large block in a frozen
+ *                                       heap, or private memory
  *     slab.start                        owning thread; new: with `lock`      store, relaxed
  *     slab.has_pins                     any thread sets                      store, relaxed,
  *                                                                            before the pin
@@ -145,11 +147,12 @@
  *     a bin, a link                     [whole list], [current is young] (young.c)
  *     thread_heap, queued,              [bit before queue], [queue is a hint]
  *       next_queued, queues
- *     state, next, previous,            no list of slabs is followed (slabs.c)
- *       frees_until_rebin
+ *     state, next, previous,            no list of a bin is followed (slabs.c); the others are
+ *       frees_until_rebin               written with `lock`, or [young is listed]
  *     shape, and all with `lock`        [no stopped holder]; in a fork [frozen]
  *     block_was_freed                   the block is in a register, or noted (blocks_have_freed)
- *     has_freed                         the block has no unborn bit yet: as before it
+ *     has_freed                         at the first stop of a cycle the block is in a
+ *                                       register, or not live: it is marked
  *     is_of_fork                        there are no collections in a frozen heap
  *     granule map, in a frozen heap     who makes the block has the only pointer to it until the
  *                                       call is noted
@@ -239,7 +242,7 @@
  *     kept from there on; or a collection frees that block when it finds it dead for the first
  *     time.
  *     A late sweep of another thread's slab leaves the live bits of new suspects. Only that thread
- *     may clear them. Until the next collection the use of such a suspect is no proof.
+ *     may clear them. As long as that bit is set, the use of such a suspect is no proof.
  *
  * [list before live bit]
  *     malloc takes a block from its list, or clears its free bit, before it sets the live bit. A
@@ -291,21 +294,22 @@
  *     another thread has freed takes the slow path, and finds the remote bit.
  *     Two such second frees are not detected. (1) The owning thread may overwrite a NULL that comes
  *     at the same time. (2) For the current slab of a bin the owning thread restores the entries
- *     without a look at the remote bits: it takes the remote frees when the bin leaves the slab.
- *     Until then its own free of such a block is fast. No correct program depends on either.
+ *     without a look at the remote bits: it takes the remote frees when the slab's words are used
+ *     up. Until then its own free of such a block is fast. No correct program depends on either.
  *
  * [queue is a hint]
  *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
  *     `queued`; or among those that somebody has taken from a queue and goes through; or in none.
  *     Since it was pushed it may have been abandoned, adopted or given up, or its record used
  *     again; `queued` and next_queued outlive that. Whoever takes it from the queue looks at its
- *     thread_heap, and passes it on if that is another. The queue of a heap that no thread has is
- *     closed, so nobody need look into it. A slab that is pushed there too late goes to the queue
- *     of abandoned slabs. Its thread does not release a slab that it finds queued (insert_in_bin):
- *     nobody would push the slab that the record served next, until this thread takes its queue.
- *     That may be long. A slab that is queued in the moment of its release goes to the next
- *     owner's queue, to that of abandoned slabs, or still to the old owner's: the pusher may have
- *     read the owner before.
+ *     thread_heap, and passes it on if that is another. The queue of a heap that its thread has
+ *     given up is closed, so nobody need look into it. (That of the common heap is open: who
+ *     allocates from it looks.) A slab that is pushed there too late goes to the queue of abandoned
+ *     slabs. Its thread does not release a slab that it finds queued (insert_in_bin): nobody would
+ *     push the slab that the record served next, until this thread takes its queue. That may be
+ *     long. A slab that is queued in the moment of its release goes to the next owner's queue, to
+ *     that of abandoned slabs, or still to the old owner's: the pusher may have read the owner
+ *     before.
  *     A thread that is stopped before it pushes delays the hint, no more: the remote bits are set.
  *     The child of a fork, in which such a thread does not go on, clears `queued` of all records,
  *     unused ones too. (The thread that forked does go on, if it did so in a handler that
@@ -314,12 +318,14 @@
  *     for another reason.
  *
  * [one operation]
- *     A signal handler must not call malloc or free while they change bins and slabs. If the
- *     handler needs the slow path, too, in_slow_path tells, and the process ends with a message. If
- *     either is on the fast path, or in a thread's exit, nothing tells. There a handler may change
- *     the list, or the word of live bits, that the thread has loaded; the thread then undoes that.
- *     So a block is handed out twice, is lost, or is not live when it is freed; or a list leads
- *     into the program's data. A block of a page that idle.c has found free loses its contents.
+ *     A signal handler must not call malloc or free while they change bins and slabs. If both are
+ *     in a refill or a rebinning, in_slow_path tells, and the process ends with a message. If
+ *     either is elsewhere (the fast path, a free before it rebins, a thread's exit), nothing tells.
+ *     There a handler may change the list, or the word of live bits, that the thread has loaded;
+ *     the thread then undoes that. So a block is handed out twice, is lost, or is not live when it
+ *     is freed; or a list leads into the program's data. A block of a page that idle.c has found
+ *     free loses its contents. A handler may also get the slab released that the thread is about to
+ *     rebin: the thread then faults, or changes the lists of the thread that got the record.
  *     Some of this is found at a free. In a thread's start the heap that the handler got is lost,
  *     with its slabs.
  *     Nor may a handler leave malloc or free by longjmp or pthread_exit (POSIX forbids it).
@@ -338,7 +344,9 @@
  *         pushes its slab to the young ones. forget_young is for that.)
  *         words that only a collection reads (has_freed, unborn, block_was_freed), counters, and
  *         the contents of blocks that are being freed. The child gives its cycle up.
- *     A large block that is freed gets its free bit, and the call is noted (large.c).
+ *     A large block that is freed gets its free bit, and the call is noted (large.c). So is the end
+ *     of a thread. A large block that is allocated is a mapping of its own, and its record is
+ *     noted. The child may have the record in no list, but it has no pointer to the block either.
  *     So the child finds every word above as a stopped world would, and every local free list
  *     whole. It builds the remote free queues anew from the bits (abandon_in_child), since a
  *     thread that it does not have may have set `queued` and not pushed.

@@ -9,11 +9,13 @@
  * memory.
  *
  * A large block has no live bit and no owning thread: the holder of the heap's lock writes its
- * record. A thread that is stopped while it frees one leaves:
+ * shape and its lists, and heap.h tells who writes its bits. A thread that is stopped while it
+ * frees one leaves:
  *
  *     suspect, retired bits cleared    the program's block, its address in a register, until the
  *       (slow.c); waits for the lock   thread has the lock: [on its way]
- *     has the lock                     is not stopped, and no fork comes: [no stopped holder]
+ *     has the lock                     is not stopped, and no other thread forks:
+ *                                      [no stopped holder]
  *     in a frozen heap
  *       free bit set                   a free block that keeps its memory; a second free is
  *                                      reported

@@ -20,7 +20,7 @@
  *                                            remote bits: clear those
  *
  * A thread that exits closes its queue. What is pushed later, by a thread that has read the slab's
- * owner before, goes to the queue of abandoned slabs.
+ * owner before, goes to the queue of abandoned slabs. So does a slab that has no owner any more.
  *
  * There is one entry in the queue for any number of frees, and one bit for a block, so a block that
  * two threads free is found.
@@ -28,8 +28,9 @@
  * Either thread may be stopped between any two of these lines:
  *
  *     after                    what stands                              harmless by
- *     (suspect, retired)       the program's block, in a register: the  [on its way]
- *                              report of a second free needs it
+ *     (suspect, retired)       the program's block, in a register until [on its way]
+ *                              its bit is set: the report of a second
+ *                              free needs it
  *     remote bit               freed. Its slab is in no queue: the      [queue is a hint]
  *                              owning thread takes the block when it
  *                              next looks at the slab's remote bits
@@ -39,8 +40,8 @@
  *     take the queue           the slab is in no queue, and nobody      [bit before queue],
  *                              pushes it                                [queue is a hint]
  *     queued: false            its bits are looked at next; those of a  [bit before queue]
- *                              bin's current slab when the bin leaves
- *                              it
+ *                              bin's current slab when its words are
+ *                              used up
  *     its bin again            a NULL that came with a new free may     [NULL is always allowed]
  *                              be overwritten
  *     live, suspect, retired   freed: the remote bit is set             [remote until free]

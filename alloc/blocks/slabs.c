@@ -25,7 +25,7 @@
  * slab allocator", USENIX 1994, shifts the blocks themselves, where a slab has room left over.)
  *
  * All of this belongs to the slab's owning thread ([owning thread writes]). A thread may be stopped
- * in the middle of a change: a collection follows no list of slabs. It asks three things:
+ * in the middle of a change: a collection follows no list of a bin. It asks three things:
  *
  *     bin->current     [current is young], [swept before use]: the order in make_current
  *     SLAB_CURRENT     such a slab need not be offered (young.c). Its thread counts the slab's free
@@ -339,7 +339,8 @@ struct slab *set_block_free(void *block)
 }
 
 /* A queued slab is released, if all of it is free, when the queue is taken. Where rebin() has
- * released the slab, the look at its record takes the queue for nothing at worst. */
+ * released the slab, the look at its record takes the queue for nothing at worst. A handler's frees
+ * may get the slab released before: [one operation]. */
 void free_to_slab(struct bin *bin, void *block)
 {
     bin->local_free_room = 0;

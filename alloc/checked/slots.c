@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * slots.c: looks at a slot of `blocks:checked`, and tells which misuse it shows.
+ * slots.c: what a slot of `blocks:checked` tells of its block, and the words for a misuse that
+ * shows in it. What a free or a realloc shows is decided in checked.c, the rest in sweep.c.
  */
 #include "alloc/checked/slots.h"
 

@@ -32,6 +32,9 @@
  *     finish      large blocks, runs: with the lock
  *     behind a    marks_newborn                       the end of the cycle clears it
  *     first stop
+ *     before that of a cycle in a child
+ *                 marks_at, has_freed, unborn         the next such cycle writes them anew; nobody
+ *                                                     reads them without marks_newborn
  *
  * Invariant
  * [local is free]       In a stopped world the blocks in threads' local free lists have their free

@@ -44,7 +44,8 @@
  *       See gc/mark/changed.c.
  *   [marks are whole]
  *       After a collection that was given up in its stop, or a cycle that has marked, and in the
- *       child of a fork, the next collection is a full one. A stop that failed has changed no mark.
+ *       child of a fork, the next collection is a full one. Where threads could not be stopped no
+ *       mark has changed; where roots could not be read, marks may be cleared.
  *   [pins are roots]
  *       A slab with a pinned block is young: minor collections find the block there, and follow it.
  *   [pinned by kernel is dirty]

@@ -5,11 +5,11 @@
  *
  * Threads run during a slice, and change free, remote and retired bits. A slice goes by the mark
  * bits. Nobody else writes these meanwhile: new slabs are made under the lock that the slice holds.
- * A block without a mark was live when the cycle began: the slice marks and follows it. If the
- * block has been freed since, its mark does no harm: the sweep asks the free bit. Too much may be
- * kept then. If a thread writes a word while the slice reads it, the word's page is dirty. A block
- * that the slice finds retired is marked and not followed. If realloc makes it the program's again
- * before the last stop, only what lies on its written pages is followed.
+ * A block without a mark was live when the cycle began, or was made during a fork: the slice marks
+ * and follows it. If the block has been freed since, its mark does no harm: the sweep asks the free
+ * bit. Too much may be kept then. If a thread writes a word while the slice reads it, the word's
+ * page is dirty. A block that the slice finds retired is marked and not followed. If realloc makes
+ * it the program's again before the last stop, only what lies on its written pages is followed.
  *
  * Invariants
  * [locked shapes]     A slice holds the heap's lock, so no slab comes, goes or changes its shape in

@@ -12,6 +12,9 @@
  * stopped thread cannot make threads, so this ends. Left out are zombies, threads that are about to
  * end, and the kernel's own workers, which take signals and never answer.
  *
+ * A stop is given up, and all threads go on, when answers are missing after ACK_TIMEOUT_NS, or
+ * after STARVED_TIMEOUT_NS where each thread that owes one can give it and only lacks a processor.
+ *
  *     stopper                                    thread
  *     epoch becomes odd
  *     its state = EXPECTED | epoch   -- signal (epoch, index) -->

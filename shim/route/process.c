@@ -10,6 +10,8 @@
  * (vm/freeze.h).
  *
  * The end of the process: a destructor calls the allocator's at_exit. The heap is never torn down.
+ *
+ * A malloc of the program's own, or of a library's that comes before ours: a line says so.
  */
 #include "shim/route/process.h"
 
