@@ -491,8 +491,8 @@ def test_the_answers_put_1992_beside_today() -> None:
     printed = {claim.number: claim for claim in all_claims(PRINTED)}
     found = {one.number: one for one in answers(results, all_claims(results), printed)}
     assert found["2a"].then.startswith(
-        "0.70 to 1.27 times SunOS's malloc; 0.50 to 1.10 beside the same program, unoptimised; "
-        "slowest of all in 1 of 6"
+        "0.70 to 1.27 times SunOS's malloc; 0.70 to 1.10 beside the same program, unoptimised "
+        "(cfrac apart); slowest of all in 1 of 6"
     )
     assert found["2a"].now.startswith("1.10 times SunOS's malloc; slowest of all in 6 of 6")
     assert found["2a"].word == "still so"

@@ -13,9 +13,12 @@ whether the variance of the interaction exceeds that of the allocators:
 
 Both have unbiased estimates from the mean squares of a two-way table (Searle, Casella and
 McCulloch, Variance Components, 4.5). Noise alone would make both positive, so what it adds is taken
-out: with Q the matrix of the quadratic form and V the variances of the cells,
+out: with Q the matrix of the quadratic form and V the covariances of the cells,
 
     D = y'Qy - tr QV,    var D = 4 y'QVQy - 2 tr QVQV    (about; y normal)
+
+Of two programs the noise is independent. Of one program's cells it is not: the runs of a round
+share what disturbs the machine meanwhile. Such a common part is in V and moves no difference.
 """
 
 import math
@@ -26,19 +29,33 @@ from .intervals import Estimate
 Z = 1.96  # of a normal distribution, 95%
 
 
-def interaction_excess(
-    cells: Sequence[Sequence[float]], variances: Sequence[Sequence[float]]
-) -> Estimate | None:
-    """D as a standard deviation: its square root, with its sign. `cells`: a row for each program,
-    mean logarithms; `variances`: of these means. None without two of either."""
-    if len(cells) < 2 or len(cells[0]) < 2:
+def mean_logarithms(rounds: Sequence[Sequence[float]]) -> tuple[list[float], Any] | None:
+    """Of the rounds, a row each: the columns' mean logarithms, and the covariances of these means.
+    One round shows no covariance. None without a round."""
+    if len(rounds) == 0:
         return None
     import numpy
 
+    logs = numpy.log(numpy.array(rounds, dtype=float))
+    count, columns = logs.shape
+    spread = numpy.cov(logs, rowvar=False) / count if count > 1 else numpy.zeros((columns, columns))
+    return logs.mean(axis=0).tolist(), spread
+
+
+def interaction_excess(
+    cells: Sequence[Sequence[float]], covariances: Sequence[Any]
+) -> Estimate | None:
+    """D as a standard deviation: its square root, with its sign. `cells`: a row for each program,
+    mean logarithms; `covariances`: a matrix for each program, of these means. None without two of
+    either."""
+    if len(cells) < 2 or len(cells[0]) < 2:
+        return None
+    import numpy
+    from scipy import linalg
+
     values = numpy.array(cells, dtype=float).ravel()
-    spread = numpy.array(variances, dtype=float).ravel()
     form = _form(len(cells), len(cells[0]))
-    weighted = form * spread  # Q V, V being diagonal
+    weighted = form @ linalg.block_diag(*covariances)  # Q V
     noise = 2 * float(numpy.trace(weighted @ weighted))
     excess = float(values @ form @ values - numpy.trace(weighted))
     variance = max(noise, 4 * float(values @ weighted @ form @ values) - noise)

@@ -8,7 +8,7 @@ from typing import Mapping, Sequence
 
 from ...output.sentences import enumerate_names
 from ...output.text import markdown_table
-from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate, confidence_of_each
 from ...statistics.verdicts import Verdict, tells_chance
 from .. import report as frame
 from ..chart import claims_chart
@@ -265,9 +265,9 @@ def _listed(schemes: Sequence[str]) -> str:
     return ", ".join(map(_spoken, schemes))
 
 
-def _unbeaten(one: Measured, schemes: Sequence[str]) -> list[str]:
-    """Those than which none is shown to take less."""
-    slower = {loser for _, loser in beats(one, schemes)}
+def _unbeaten(one: Measured, schemes: Sequence[str], programs: int = 1) -> list[str]:
+    """Those than which none is shown to take less. `programs`: as for beats."""
+    slower = {loser for _, loser in beats(one, schemes, programs)}
     return [scheme for scheme in schemes if scheme not in slower]
 
 
@@ -304,13 +304,15 @@ def _of_checks(one: Measured) -> str:
 def _of_help(measured: Sequence[Measured]) -> str:
     """Whether a compiler that puts checks at stores is worth having."""
     contenders = (REMSETS, PAGES, KERNEL)
-    known = [one for one in measured if can_compare(one, contenders)]
-    pairs = {one.workload.title: beats(one, contenders) for one in known}
+    known = [one for one in measured if can_compare(one, contenders, len(measured))]
+    pairs = {one.workload.title: beats(one, contenders, len(measured)) for one in known}
     if not known:
         return "There are too few rounds to compare checks with page protection."
     if any(loser == REMSETS for found in pairs.values() for _, loser in found):
         return "Checks are not always the better way: in some program remsets take more time."
     said = "in no program do page traps or the kernel's dirty pages take less time than remsets"
+    if not any(REMSETS in pair for found in pairs.values() for pair in found):
+        return f"Nothing tells checks from page protection: {said}, nor more."
     for name, spoken in ((PAGES, "page traps"), (KERNEL, "the kernel's dirty pages")):
         slower = [title for title, found in pairs.items() if (REMSETS, name) in found]
         said += f"; {spoken} take more in {enumerate_names(slower)}" if slower else ""
@@ -318,10 +320,10 @@ def _of_help(measured: Sequence[Measured]) -> str:
 
 
 def _of_sizes(measured: Sequence[Measured]) -> str:
-    known = [one for one in measured if can_compare(one, CARD_SIZES)]
+    known = [one for one in measured if can_compare(one, CARD_SIZES, len(measured))]
     if not known:
         return "There are too few rounds to compare the sizes of cards with each other."
-    best = [set(_unbeaten(one, CARD_SIZES)) for one in known]
+    best = [set(_unbeaten(one, CARD_SIZES, len(measured))) for one in known]
     left = [size for size in CARD_SIZES if all(size in each for each in best)]
     if len(left) == len(CARD_SIZES):
         return "No size of cards is shown to take less time than another in any program."
@@ -330,10 +332,11 @@ def _of_sizes(measured: Sequence[Measured]) -> str:
     return f"In no program is another size of cards shown to take less than {_listed(left)}."
 
 
-def _kernel_to_pages(one: Measured) -> tuple[Part, str]:
+def _kernel_to_pages(one: Measured, programs: int = 1) -> tuple[Part, str]:
     """Their totals, and which of the two takes less, if one does: by the interval, or by the range
-    of few rounds."""
-    part = Asker(one, CONFIDENCE).ratio(KERNEL, PAGES, paper.TOTAL, LESS)
+    of few rounds. `programs`: as for beats."""
+    confidence = confidence_of_each(programs, CONFIDENCE)
+    part = Asker(one, confidence).ratio(KERNEL, PAGES, paper.TOTAL, LESS)
     low, high = part.interval() or (1, 1)
     return part, KERNEL if high < 1 else PAGES if low > 1 else ""
 
@@ -342,7 +345,7 @@ def _without_help(measured: Sequence[Measured]) -> str:
     """What to take where no compiler puts checks at stores."""
     found: dict[str, list[str]] = {KERNEL: [], PAGES: []}
     for one in measured:
-        part, less = _kernel_to_pages(one)
+        part, less = _kernel_to_pages(one, len(measured))
         if less:
             few = " (an indication)" if part.few_rounds else ""
             found[less].append(f"{one.workload.title}{few}")

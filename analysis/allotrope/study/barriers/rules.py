@@ -424,24 +424,26 @@ def indication_of(asked: Rule, evidence: Evidence) -> str:
     return indication(asked.parts(evidence), asked.quantifier)
 
 
-def can_compare(one: Evidence, schemes: Sequence[str]) -> bool:
-    """Whether there are rounds enough to compare them all with each other."""
+def can_compare(one: Evidence, schemes: Sequence[str], programs: int = 1) -> bool:
+    """Whether there are rounds enough to compare them all with each other. `programs`: of how many
+    the sentence is."""
     rounds = min(len(there(one.times(scheme, TOTAL))) for scheme in schemes)
-    return interval_rank(rounds, _of_pairs(len(schemes))).kind != RANGE
+    return interval_rank(rounds, _of_pairs(len(schemes), programs)).kind != RANGE
 
 
-def _of_pairs(schemes: int) -> float:
-    return confidence_of_each(schemes * (schemes - 1) // 2, CONFIDENCE)
+def _of_pairs(schemes: int, programs: int) -> float:
+    return confidence_of_each(programs * schemes * (schemes - 1) // 2, CONFIDENCE)
 
 
-def beats(one: Evidence, schemes: Sequence[str], phase: str = TOTAL) -> set[tuple[str, str]]:
-    """Pairs of which the first is shown to take less; all pairs share the permitted error."""
+def beats(one: Evidence, schemes: Sequence[str], programs: int = 1) -> set[tuple[str, str]]:
+    """Pairs of which the first is shown to take less in all. All pairs of all programs that the
+    sentence is of share the permitted error."""
     pairs = [(left, right) for left in schemes for right in schemes if left < right]
-    ask = Asker(one, _of_pairs(len(schemes)))
+    ask = Asker(one, _of_pairs(len(schemes), programs))
     found = set()
     for left, right in pairs:
-        stands = ask.ratio(left, right, phase, LESS).standing()
-        inverse = ask.ratio(right, left, phase, LESS).standing()
+        stands = ask.ratio(left, right, TOTAL, LESS).standing()
+        inverse = ask.ratio(right, left, TOTAL, LESS).standing()
         if stands is Standing.IN:
             found.add((left, right))
         elif inverse is Standing.IN:

@@ -114,6 +114,12 @@ def greatest(figures: Sequence[Figure | None]) -> Figure | None:
     return Figure(found, max(one.few for one in known))
 
 
+def least(figures: Sequence[Figure | None]) -> Figure | None:
+    """The same of their least."""
+    found = greatest([one and one.inverse for one in figures])
+    return found and found.inverse
+
+
 @dataclass(frozen=True)
 class Answer:
     """Whether something is so of a program: by the medians, surely, and perhaps."""

@@ -34,8 +34,9 @@ class Evidence(Protocol):
     def apart(self) -> str:
         """Why no program's time can be held against another's, where it cannot."""
 
-    def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
-        """Mean of the seconds' logarithms, and the variance of that mean."""
+    def logarithms(self, name: str, pairs: Sequence[Pair]) -> tuple[list[float], Any] | None:
+        """Means of the seconds' logarithms over the rounds in which all of them ran, and the matrix
+        of these means' covariances. None where one was not measured."""
 
     def pairs(self, name: str, one: Pair, base: Pair) -> Sequence[tuple[float, float]]:
         """Seconds of both, of each round in which both ran."""

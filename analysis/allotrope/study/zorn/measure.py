@@ -182,19 +182,26 @@ def measure_round(
     """Every configuration once, in the order of a comparison's rounds and in this round's layout.
     What fails is tried once more; what fails again is missing from this round alone.
 
-    known: the probes by form. before: what an earlier attempt at this round has; what did not fail
-    there is kept. given_up: what is not tried, and why."""
-    found: Result = {}
-    for place in order_of_round(planned.number, len(planned.configurations)):
-        one = planned.configurations[place]
-        name = str(one)
-        if name in before and "failure" not in before[name]:
-            found[name] = before[name]
-        elif name in given_up:
-            found[name] = {"failure": given_up[name], "not_tried": True}
-        else:
-            found[name] = _run_of_round(planned, workshop, one, known[one.form])
-    return found
+    The runs of a round are held against each other, so they are of one time. before: what an
+    earlier attempt at this round has. What failed there is tried first. If nothing of it succeeds
+    now, the rest of that attempt is kept, else it is measured again.
+
+    known: the probes by form. given_up: what is not tried, and why."""
+    places = order_of_round(planned.number, len(planned.configurations))
+    order = [planned.configurations[place] for place in places]
+    kept = {name: run for name, run in before.items() if "failure" not in run}
+
+    def measured(one: Configuration) -> Result:
+        if str(one) in given_up:
+            return {"failure": given_up[str(one)], "not_tried": True}
+        return _run_of_round(planned, workshop, one, known[one.form])
+
+    found = {str(one): measured(one) for one in order if str(one) not in kept}
+    if all("failure" in run for run in found.values()):
+        found |= kept
+    else:
+        found |= {str(one): measured(one) for one in order if str(one) in kept}
+    return {str(one): found[str(one)] for one in order}
 
 
 def _run_of_round(

@@ -5,10 +5,10 @@ A printed figure counts as itself; that it was rounded is allowed for in the ran
 What the paper shows in pictures only is not here.
 """
 
-import math
 from typing import Any, Mapping, Sequence
 
 from ...statistics.intervals import CONFIDENCE, Estimate
+from ...statistics.spread import mean_logarithms
 from . import paper
 from .evidence import Pair
 
@@ -73,9 +73,10 @@ class Printed:
     def apart(self) -> str:
         return ""
 
-    def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
-        seconds = self._seconds(name, form, spec)
-        return None if seconds is None else (math.log(seconds), 0.0)
+    def logarithms(self, name: str, pairs: Sequence[Pair]) -> tuple[list[float], Any] | None:
+        found = [self._seconds(name, *pair) for pair in pairs]
+        seconds = [one for one in found if one is not None]
+        return mean_logarithms([seconds] if len(seconds) == len(pairs) else [])
 
     def pairs(self, name: str, one: Pair, base: Pair) -> Sequence[tuple[float, float]]:
         if "unoptimised" in (one[0], base[0]) and name in paper.OWN_ALLOCATOR:

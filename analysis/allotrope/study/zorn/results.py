@@ -2,15 +2,16 @@
 """The steps' results, as tables, figures and claims ask for them (evidence.py). What was not
 measured is None."""
 
-import math
 import statistics
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, Sequence
 
 from ...features.locality.simulate import faults_with
 from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, Estimate, estimate, estimate_ratio
+from ...statistics.spread import mean_logarithms
 from ..measured_by import unlike_kinds
 from . import paper
+from .evidence import Pair
 from .plan import Configuration
 from .programs import Program
 
@@ -145,14 +146,9 @@ class Results:
         values = self.values(name, form, spec, "cpu")
         return estimate(values) if values else None
 
-    def logarithm(self, name: str, form: str, spec: str) -> tuple[float, float] | None:
-        """Mean of the rounds' logarithms, and the variance of that mean."""
-        values = self.values(name, form, spec, "cpu")
-        if not values or min(values) <= 0:
-            return None
-        logs = [math.log(value) for value in values]
-        spread = statistics.variance(logs) if len(logs) > 1 else 0.0
-        return statistics.fmean(logs), spread / len(logs)
+    def logarithms(self, name: str, pairs: Sequence[Pair]) -> tuple[list[float], Any] | None:
+        taken = [self.rounds_of(name, *pair, "cpu") or [] for pair in pairs]
+        return mean_logarithms([each for each in zip(*taken) if all(each)])
 
     def pairs(
         self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
