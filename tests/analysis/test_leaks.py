@@ -2,6 +2,7 @@
 """`allotrope leaks`: blocks that were not freed and cannot be reached, by the place that made them;
 what is still reachable is none."""
 
+import dataclasses
 import gzip
 import json
 import os
@@ -26,6 +27,11 @@ from under import (
 
 from allotrope.features.leaks import scan
 from allotrope.features.leaks.ask import PUBLISHED, REPORT, need_reporter
+from allotrope.features.leaks.measure import Leaks
+from allotrope.features.leaks.output import headline, read_before
+from allotrope.features.sites.measure import Tally
+from allotrope.output import pprof
+from allotrope.system.symbols import Place
 
 # A frame of a function that has ended may hold a stale pointer: it is written over.
 PROLOGUE = r"""
@@ -851,6 +857,50 @@ int main(void) { hide(); lose(); scrub(); return 0; }
         program = build(tmp_path, source, str(tmp_path / name), f"-Wl,-rpath,{tmp_path}")
         document = report(real, tmp_path, [program])
         assert document["direct"]["bytes"] == leaked
+
+
+NOTHING_FOUND = Leaks(
+    {"command": "prog", "allocator": "gc"}, [], Tally(), 2, 0, [], True, allocations=7, strangers=()
+)
+ALL_CLEAR = "all that was not freed can be reached"
+
+
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        ({}, ALL_CLEAR),
+        ({"unanswered": 1}, "no leaks are known among 7 allocations of 2 processes"),
+        ({"unanswered": 2}, "the leaks are not known: no collection could be made"),
+        ({"suppressed": Tally(1, 8)}, "but those that are suppressed"),
+    ],
+)
+def test_only_where_all_was_looked_for_nothing_leaked(more: dict[str, Any], said: str) -> None:
+    text = headline(dataclasses.replace(NOTHING_FOUND, **more))
+    assert said in text and (ALL_CLEAR in text) == (said == ALL_CLEAR)
+
+
+def test_what_is_suppressed_today_is_suppressed_in_the_earlier_report(tmp_path: Path) -> None:
+    def leak(function: str) -> dict[str, Any]:
+        place = {"function": function, "file": None, "line": None, "object": "/x", "offset": 1}
+        counts = {"direct": {"blocks": 1, "bytes": 8}, "indirect": {"blocks": 0, "bytes": 0}}
+        return {"pid": 1, "frames": [{"address": 1, "places": [place]}], **counts}
+
+    file = tmp_path / "leaks.json"
+    document = {"schema": "allotrope.leaks/1", "leaks": [leak("lose"), leak("known")]}
+    file.write_text(json.dumps(document))
+    assert set(read_before(str(file), [])) == {"lose", "known"}
+    assert set(read_before(str(file), ["kno*"])) == {"lose"}
+
+
+def test_one_address_of_two_programs_is_two_places_in_a_profile() -> None:
+    def at(function: str) -> pprof.Frame:
+        return pprof.Frame(0x401000, [Place(function, None, None, "/x\udcff", 0x1000)])
+
+    profile = pprof.Profile([("direct_space", "bytes")], "direct_space", [])
+    profile.samples += [([at("of_one")], [1]), ([at("of_the_other")], [2])]
+    written = gzip.decompress(pprof.encode(profile))
+    assert b"of_one" in written and b"of_the_other" in written
+    assert b"/x\\udcff" in written  # a path that is no UTF-8
 
 
 def test_a_profile_for_pprof(real: Command, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from typing import Callable
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "analysis"))
 
-from allotrope.features.leaks.measure import places_of  # noqa: E402
+from allotrope.features.leaks.measure import leaks_of  # noqa: E402
 from allotrope.features.server.plan import free_port  # noqa: E402
 
 BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
@@ -102,9 +102,10 @@ def ask_for_leaks(pid: int, file: Path) -> Leaked:
         timeout=300,
     )
     leaked: Leaked = {}
-    for place, blocks, size in places_of(json.loads(file.read_text())):
+    for leak in leaks_of(json.loads(file.read_text())):
+        place = str(leak.site.allocates_at())
         before = leaked.get(place, (0, 0))
-        leaked[place] = (before[0] + blocks, before[1] + size)
+        leaked[place] = (before[0] + leak.both.blocks, before[1] + leak.both.bytes)
     return leaked
 
 

@@ -89,7 +89,7 @@ def leaks(
     """
     need_proc("leaks")
     rules = read_rules(suppressions) if suppressions is not None else []
-    before = read_before(since) if since is not None else None
+    before = read_before(since, rules) if since is not None else None
     need_command(command, "leaks [-a gc:OPTIONS]")
     if address is not None:
         return show_address(context, address, command)

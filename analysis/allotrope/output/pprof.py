@@ -59,7 +59,7 @@ class _Writer:
         self.profile = profile
         self.strings: dict[str, int] = {"": 0}
         self.functions: dict[tuple[str, str], int] = {}
-        self.locations: dict[int, int] = {}
+        self.locations: dict[tuple[int, Sequence[Place]], int] = {}  # of several processes, too
         self.function_bytes: list[bytes] = []
         self.location_bytes: list[bytes] = []
 
@@ -76,15 +76,16 @@ class _Writer:
         return self.functions[key]
 
     def location(self, frame: Frame) -> int:
-        if frame.address not in self.locations:
-            self.locations[frame.address] = len(self.locations) + 1
-            fields = {1: self.locations[frame.address], 2: self.mapping(frame), 3: frame.address}
+        key = (frame.address, tuple(frame.places))
+        if key not in self.locations:
+            self.locations[key] = len(self.locations) + 1
+            fields = {1: self.locations[key], 2: self.mapping(frame), 3: frame.address}
             lines = [
                 _bytes(4, _number(1, self.function(place)) + _number(2, place.line or 0))
                 for place in frame.places
             ]
             self.location_bytes.append(_numbers(fields) + b"".join(lines))
-        return self.locations[frame.address]
+        return self.locations[key]
 
     def mapping(self, frame: Frame) -> int:
         """The number of the mapping that holds the frame, 0 for none."""
@@ -112,7 +113,8 @@ class _Writer:
         parts.append(_bytes(11, self.value_type("space", "bytes")))
         parts.append(_number(12, profile.period))
         parts.append(_number(14, self.string(profile.default_type)))
-        parts += [_bytes(6, text.encode()) for text in self.strings]
+        # The format's strings are UTF-8; a path may be any bytes.
+        parts += [_bytes(6, text.encode(errors="backslashreplace")) for text in self.strings]
         return b"".join(parts)
 
 

@@ -113,13 +113,12 @@ def _is_leaky(site: Mapping[str, Any]) -> bool:
     return any(site.get(kind, {"blocks": 0})["blocks"] for kind in KINDS)
 
 
-def places_of(document: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
-    """Of an earlier report: each leak's place, blocks and bytes."""
+def leaks_of(document: Mapping[str, Any]) -> Iterator[Leak]:
+    """Those of an earlier report."""
     for leak in document["leaks"]:
         frames = tuple(
             Frame(frame["address"], [Place(**place) for place in frame["places"]])
             for frame in leak["frames"]
         )
         site = Site(frames, Tally(), Tally(), Tally())
-        both = Tally(**leak["direct"]) + Tally(**leak["indirect"])
-        yield str(site.allocates_at()), both.blocks, both.bytes
+        yield Leak(leak["pid"], site, *(Tally(**leak[kind]) for kind in KINDS))

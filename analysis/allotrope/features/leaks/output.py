@@ -13,7 +13,8 @@ from ..reach import served
 from ..sites.difference import signed
 from ..sites.measure import Tally
 from ..sites.output import callers
-from .measure import KINDS, Leaks, places_of
+from .measure import KINDS, Leaks, leaks_of
+from .suppressions import suppressing
 
 SCHEMA = "allotrope.leaks/1"
 COLUMNS = ["direct", "blocks", "indirect", "blocks", "allocated at", "called by"]
@@ -24,15 +25,17 @@ WORDY = 2  # the last columns are words
 Before = Mapping[str, Tally]
 
 
-def read_before(file: str) -> Before:
-    """What --json wrote."""
+def read_before(file: str, rules: list[str]) -> Before:
+    """What --json wrote, without what the rules suppress today."""
     document = read_json(file)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise UserError(f"{file} is not what leaks --json writes ({SCHEMA})")
     places: dict[str, Tally] = {}
     try:
-        for name, blocks, size in places_of(document):
-            places[name] = places.get(name, Tally()) + Tally(blocks, size)
+        for leak in leaks_of(document):
+            if suppressing(rules, leak) is None:
+                name = str(leak.site.allocates_at())
+                places[name] = places.get(name, Tally()) + leak.both
     except (LookupError, TypeError) as error:
         raise UserError(f"{file} is damaged: {type(error).__name__} {error}") from None
     return places
@@ -45,18 +48,29 @@ def in_words(tally: Tally) -> str:
 def headline(found: Leaks) -> str:
     direct, indirect = found.sum("direct"), found.sum("indirect")
     if not found.leaks and not found.unknown.blocks:
-        whose = found.about["command"]
-        if found.processes > 1:
-            whose = f"{found.processes} processes, {whose} among them"
-        served = f"what {found.about['allocator']} served of {whose}"
-        if found.allocations is not None:
-            among = counted(found.allocations, "allocation")
-            served = f"{among} of {whose}, which {found.about['allocator']} served"
-        return f"no leaks among {served}: all that was not freed can be reached."
+        return no_leaks(found)
     text = f"{in_words(direct)} leaked: not freed, and out of reach"
     if indirect.blocks:
         text += f"; {in_words(indirect)} more that only leaks lead to"
     return text + "."
+
+
+def no_leaks(found: Leaks) -> str:
+    """Nothing was found, which is no more than what was looked for."""
+    if found.unanswered == found.processes:
+        return "the leaks are not known: no collection could be made."
+    whose = found.about["command"]
+    if found.processes > 1:
+        whose = f"{found.processes} processes, {whose} among them"
+    served = f"what {found.about['allocator']} served of {whose}"
+    if found.allocations is not None:
+        among = counted(found.allocations, "allocation")
+        served = f"{among} of {whose}, which {found.about['allocator']} served"
+    if found.suppressed.blocks:
+        return f"no leaks among {served}, but those that are suppressed."
+    if found.unanswered:
+        return f"no leaks are known among {served}: not all processes could look for them."
+    return f"no leaks among {served}: all that was not freed can be reached."
 
 
 def change_of_all(found: Leaks, before: Before) -> str:
