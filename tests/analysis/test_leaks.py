@@ -860,7 +860,7 @@ int main(void) { hide(); lose(); scrub(); return 0; }
 
 
 NOTHING_FOUND = Leaks(
-    {"command": "prog", "allocator": "gc"}, [], Tally(), 2, 0, [], True, allocations=7, strangers=()
+    {"command": "prog", "allocator": "gc"}, [], Tally(), 2, 0, [], [], allocations=7, strangers=()
 )
 ALL_CLEAR = "all that was not freed can be reached"
 

@@ -3,13 +3,16 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from allotrope.system.errors import UserError
 from allotrope.system.native import ask, by_power, last_line, read_reports, without_name
 from allotrope.system.places import PLACES
-from allotrope.system.symbols import read_maps
+from allotrope.system.symbols import Symbols, read_maps
+from elftools.elf.elffile import ELFFile
+from under import BUILD
 
 
 def test_counts_by_powers_of_two() -> None:
@@ -62,3 +65,21 @@ def test_a_program_is_asked(tmp_path: Path) -> None:
     assert answer.message.startswith(str(tmp_path / "nothing"))
     with pytest.raises(UserError, match="run make"):
         ask(tmp_path / "not-built")
+
+
+def test_a_file_that_was_replaced_gives_no_names() -> None:
+    """Another build's functions lie elsewhere."""
+    program = str(BUILD / "bench_programs" / "planted_leak")
+    listed = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    (start,) = (int(line.split()[0], 16) for line in listed.splitlines() if line.endswith(" main"))
+    with open(program, "rb") as file:
+        text = next(s for s in ELFFile(file).iter_segments("PT_LOAD") if s["p_flags"] & 1)
+    address = 0x10000000 + start - text["p_vaddr"] + 2
+    for end, functions, said in (("", "main", []), (" (deleted)", None, ["planted_leak"])):
+        line = f"10000000-20000000 r-xp {text['p_offset']:08x} 00:00 1    {program}{end}"
+        symbols = Symbols([line])
+        (place,) = symbols.find([address])[address]
+        assert place.function == functions and place.object == program
+        assert [one for one in symbols.lacking() if "planted_leak" in one] == [
+            f"of {name}, replaced or removed since, functions have no names." for name in said
+        ]

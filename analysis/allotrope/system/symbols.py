@@ -3,7 +3,8 @@
 
 elfutils' eu-addr2line reads what there is: debugging information, also where Debian's -dbgsym
 packages put it, else the symbol table, else the exported symbols. What has no name is called by
-its file and the address in it.
+its file and the address in it. So is what was mapped from a file that is gone by now: another one
+may have its name.
 
     symbols = Symbols(lines_of_proc_maps)
     places = symbols.find(addresses)             # a return address is looked up a byte before
@@ -18,11 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Iterable, Sequence
 
+from .counters import DELETED
 from .native import name_in_report
 
 TOOL = "eu-addr2line"
 PAGE = 4096
-WITHOUT_TOOL = "functions have no names: install the Debian package elfutils"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Mapping:
     offset: int
     path: str
     loaded: int | None = None  # where the file's first byte is, instead of the offset
+    is_gone: bool = False  # the file that was mapped
 
 
 def read_maps(lines: Iterable[str]) -> list[Mapping]:
@@ -83,8 +85,9 @@ def read_maps(lines: Iterable[str]) -> list[Mapping]:
         words = line.split(None, 5)
         if len(words) == 6 and words[5].startswith("/"):
             start, end = (int(word, 16) for word in words[0].split("-"))
-            path = name_in_report(words[5].strip()).removesuffix(" (deleted)")
-            mappings.append(Mapping(start, end, int(words[2], 16), path))
+            name = name_in_report(words[5].strip())
+            path, is_gone = name.removesuffix(DELETED), name.endswith(DELETED)
+            mappings.append(Mapping(start, end, int(words[2], 16), path, is_gone=is_gone))
     return sorted(mappings, key=lambda mapping: mapping.start)
 
 
@@ -109,12 +112,20 @@ class Symbols:
             self.mappings = find_loaded(self.mappings)
         self.starts = [mapping.start for mapping in self.mappings]
         self.tool = shutil.which(TOOL)
+        self.gone = dict[str, None]()  # files that are, of what was looked up
 
     def mapping_of(self, address: int) -> Mapping | None:
         place = bisect.bisect_right(self.starts, address) - 1
         if place < 0 or address >= self.mappings[place].end:
             return None
         return self.mappings[place]
+
+    def lacking(self) -> list[str]:
+        """Why functions have no names, in sentences."""
+        if self.tool is None:
+            return ["functions have no names: install the Debian package elfutils."]
+        names = ", ".join(map(os.path.basename, self.gone))
+        return [f"of {names}, replaced or removed since, functions have no names."] if names else []
 
     def names(self, addresses: Iterable[int]) -> dict[int, list[str]]:
         """For each return address the places of its call in words, innermost first."""
@@ -131,6 +142,10 @@ class Symbols:
             mapping = self.mapping_of(address - 1)
             if mapping is None:
                 found[address] = (Place(None, None, None, "", address),)
+            elif mapping.is_gone:
+                offset = address - 1 - mapping.start + mapping.offset
+                found[address] = (Place(None, None, None, mapping.path, offset),)
+                self.gone[mapping.path] = None
             else:
                 loaded = mapping.loaded
                 start = mapping.start - mapping.offset if loaded is None else loaded

@@ -44,7 +44,7 @@ class Leaks:
     processes: int  # that wrote a report
     unanswered: int  # of these, that could make no collection
     mappings: Sequence[MappedFile]
-    has_tool: bool  # for names
+    unnamed: Sequence[str]  # why functions have no names, in sentences
     # That the collector served, of others nothing is known; None of a process that runs.
     allocations: int | None
     strangers: tuple[str, ...]  # commands of which it served none
@@ -87,7 +87,7 @@ def read_leaks(folder: Path, collector: Allocator, onlooker: Onlooker) -> Leaks 
 def with_places(documents: Sequence[dict[str, Any]]) -> Leaks:
     leaks: list[Leak] = []
     mappings: list[MappedFile] = []
-    unknown, has_tool = Tally(), True
+    unknown, unnamed = Tally(), dict[str, None]()
     for document in documents:
         leaky = [site for site in document["sites"] if _is_leaky(site)]
         found = with_names(document | {"sites": leaky}, 1)
@@ -96,7 +96,7 @@ def with_places(documents: Sequence[dict[str, Any]]) -> Leaks:
             for site, raw in zip(found.sites, leaky)
         )
         mappings += found.symbols.mappings
-        has_tool = found.symbols.tool is not None
+        unnamed |= dict.fromkeys(found.symbols.lacking() if leaky else ())
         unknown += sum((Tally(**document["leaks"]["unknown"][kind]) for kind in KINDS), Tally())
     about = max(documents, key=lambda document: int(document["peak_bytes"]))
     unanswered = sum(not document["leaks"]["found"] for document in documents)
@@ -105,7 +105,8 @@ def with_places(documents: Sequence[dict[str, Any]]) -> Leaks:
     commands = (str(document["command"]) for document in documents if document["samples"] == 0)
     strangers = tuple(dict.fromkeys(commands))
     return Leaks(
-        *(about, leaks, unknown, len(documents), unanswered, mappings, has_tool, served, strangers)
+        *(about, leaks, unknown, len(documents), unanswered, mappings, list(unnamed)),
+        *(served, strangers),
     )
 
 

@@ -8,7 +8,6 @@ from ...output.pprof import Profile
 from ...output.sentences import Sentence, counted, enumerate_names
 from ...output.units import format_bytes
 from ...system.errors import UserError
-from ...system.symbols import WITHOUT_TOOL
 from ..reach import served
 from ..sites.difference import signed
 from ..sites.measure import Tally
@@ -130,8 +129,7 @@ def sentences(found: Leaks) -> list[Sentence]:
         notes.append(
             f"{found.processes} processes wrote a report; what leaked before a fork counts in each."
         )
-    if found.leaks and not found.has_tool:
-        notes.append(WITHOUT_TOOL + ".")
+    notes += found.unnamed
     words = [Sentence("note", "Note", note) for note in notes]
     if found.not_seen is not None:
         words += found.not_seen.without(found.strangers).sentences("what was lost there")

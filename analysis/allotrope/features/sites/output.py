@@ -7,7 +7,6 @@ from ...output.pprof import Profile
 from ...output.sentences import LEAK_SHARE, Sentence, counted
 from ...output.units import format_bytes
 from ...statistics.verdicts import NOTICEABLE_BYTES
-from ...system.symbols import WITHOUT_TOOL
 from ..reach import served
 from .measure import MOMENTS, Site, Sites, Tally
 
@@ -161,8 +160,7 @@ def _limits(found: Sites) -> list[Sentence]:
         notes.append("only the caller of malloc is known, not who called it.")
     if found.raw["lost_samples"]:
         notes.append(f"{found.raw['lost_samples']} samples were lost for want of memory.")
-    if found.symbols.tool is None:
-        notes.append(WITHOUT_TOOL + ".")
+    notes += found.symbols.lacking()
     if not found.raw["maps"]:
         notes.append("/proc was not mounted, so places are bare addresses.")
     if found.processes > 1:
