@@ -22,7 +22,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import jsonschema
 import pytest
-from allotrope.features.cluster import connection, worker
+from allotrope.features.cluster import connection, submission, worker
 from allotrope.features.cluster.simulate import Submission, answer_of
 from allotrope.features.server.plan import free_port
 from allotrope.features.suite.output import recommend_suite
@@ -799,7 +799,52 @@ class TestWhatIsTold:
         assert line.startswith("worker tcp://w:1 has python 3.1.4.final.0, not 3.")
 
 
+class Future:
+    """Of Dask's: a result whose worker ended is lost, or never comes."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def result(self, timeout: float | None = None) -> Any:
+        assert self.status == "finished" and timeout
+        raise TimeoutError
+
+
+class TestResults:
+    @pytest.mark.parametrize("status", ["lost", "finished"])
+    def test_a_result_that_ended_with_its_worker_is_measured_anew(
+        self, status: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        known = SimpleNamespace(wait=lambda *_, **__: None, CancelledError=KeyError)
+        monkeypatch.setattr(submission, "dask", lambda: known)
+        said = list[str]()
+        tasks: Any = SimpleNamespace(machines=None)
+        client = SimpleNamespace(status="running")
+        one = submission.Submission(client, tasks, said.append, 60, 60)
+        machine: Any = SimpleNamespace(host="h")
+        one.under_way = {Future(status): submission.Task("tcp://w:1", machine, "prog")}
+        one.collect()
+        assert not one.under_way and said == ["worker tcp://w:1 was lost; begun anew: prog"]
+
+    def test_status_1_is_no_document(self) -> None:
+        """Python ends with it, too, where memory is short."""
+        ended = {"status": 1, "output": "", "errors": "Traceback …\nMemoryError\n"}
+        why = submission.without_document(ended)
+        assert why == "the command ended with status 1 (MemoryError)"
+        assert submission.without_document(ended | {"output": "{}"}) is None
+
+
 class TestTimingSlot:
+    def test_other_users_may_use_it_whatever_the_umask(self, tmp_path: Path) -> None:
+        path = tmp_path / "slot"
+        before = os.umask(0o077)
+        try:
+            with worker.timing_slot(str(path), lambda: False):
+                pass
+        finally:
+            os.umask(before)
+        assert path.stat().st_mode & 0o777 == 0o644
+
     def test_one_at_a_time(self, tmp_path: Path) -> None:
         path = str(tmp_path / "slot")
         waiting = iter([False, False, True])

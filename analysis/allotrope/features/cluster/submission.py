@@ -29,6 +29,7 @@ from ..suite.measure import duration, is_inherited
 from . import worker
 from .connection import (
     LOOK_SECONDS,
+    PATIENCE_SECONDS,
     ByValue,
     SchedulerLost,
     ask_new,
@@ -109,8 +110,22 @@ def measure_tasks(tasks: Tasks, address: str, announce: Announce, patience: floa
 
 def ended_badly(result: Result, good: Sequence[int] = MEASURED) -> str | None:
     """How the command ended, where it did not end well."""
-    if result["status"] in good:
-        return None
+    return None if result["status"] in good else _ending(result)
+
+
+def without_document(result: Result) -> str | None:
+    """Why the command wrote no whole document, where it did not. Python's own errors end with 1,
+    too."""
+    if why := ended_badly(result):
+        return why
+    try:
+        json.loads(result["output"])
+    except ValueError:
+        return _ending(result)
+    return None
+
+
+def _ending(result: Result) -> str:
     said = last_line(result["errors"].encode()) or "without a word"
     return f"the command ended with status {result['status']} ({said})"
 
@@ -244,7 +259,11 @@ class Submission:
         for future in [future for future in self.under_way if future.status != "pending"]:
             if future.status == "cancelled" or self.client.status != "running":
                 raise SchedulerLost
-            self.take(self.under_way.pop(future), future)
+            task = self.under_way.pop(future)
+            if future.status == "lost":  # its worker ended before the result was fetched
+                self.lose(task)
+            else:
+                self.take(task, future)
 
     def look(self) -> None:
         """Takes tasks back whose worker is gone. Raises UserError when nobody measures, and who
@@ -290,7 +309,10 @@ class Submission:
 
     def take(self, task: Task, future: Any) -> None:
         try:
-            result = future.result()
+            result = future.result(timeout=PATIENCE_SECONDS)
+        except TimeoutError:  # its worker ended after it had said that it has the result
+            self.lose(task)
+            return
         except dask().CancelledError:
             raise SchedulerLost from None
         except Exception as error:  # whatever the worker raised
@@ -305,7 +327,7 @@ class Submission:
         if "unlike" in result:
             raise UserError(f"--cluster: a worker on {result['host']}: {result['unlike'][0]}")
         if task.name is None:
-            self.decide(task.machine, ended_badly(result), result["output"])
+            self.decide(task.machine, without_document(result), result["output"])
         elif why := self.tasks.keep(task.name, result):
             self.fail(task.name, f"on {result['host']} {why}")
         else:

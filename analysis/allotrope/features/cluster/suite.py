@@ -15,7 +15,7 @@ from ..suite.output import assemble
 from .connection import PATIENCE_SECONDS, dask
 from .machines import Machines
 from .shipment import Shipment, named_paths, own_shipment
-from .submission import Announce, Result, Tasks, ended_badly, installed_files, measure_tasks
+from .submission import Announce, Result, Tasks, installed_files, measure_tasks, without_document
 
 STATE_SCHEMA = "allotrope.suite-steps/2"
 Entry = dict[str, Any]
@@ -83,7 +83,7 @@ class Steps(Tasks):
         return command
 
     def keep(self, name: str, result: Result) -> str | None:
-        why = ended_badly(result)
+        why = without_document(result)
         if why is None:
             entry = entry_of(name, result)
             self.entries.setdefault(name, {}).setdefault(entry["host"], entry)

@@ -183,7 +183,9 @@ def _open_slot(path: str) -> int:
         return os.open(path, kind)
     except FileNotFoundError:
         with contextlib.suppress(FileExistsError):
-            return os.open(path, kind | os.O_CREAT | os.O_EXCL, 0o644)
+            slot = os.open(path, kind | os.O_CREAT | os.O_EXCL, 0o644)
+            os.fchmod(slot, 0o644)  # for other users, whatever the umask
+            return slot
         return os.open(path, kind)
 
 
