@@ -24,7 +24,8 @@
  * its times are not to be used.
  *
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
- * KILL. When the command shares our terminal it gets it, job control included.
+ * KILL. What our caller ignores stops neither; but TERM always does. When the command shares our
+ * terminal it gets it, job control included.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -362,23 +363,45 @@ static struct outcome *new_outcome(void)
     return outcome;
 }
 
+/* By whoever started us: nohup does it to HUP, a shell to INT and QUIT of a job in the
+ * background. */
+static bool is_ignored(int signal)
+{
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/* Blocks the signals that we act on. Returns a descriptor that gives them.
+ * before: becomes the signals that were blocked until now.
+ * What is ignored stays so, for us and for the command; once blocked, it would come to us all the
+ * same. CHLD and TERM come in any case: by TERM our caller ends us, and its own end is told. */
+static int watch_signals(sigset_t *before)
+{
+    const int always[] = {SIGCHLD, SIGTERM};
+    const int unless_ignored[] = {SIGINT, SIGHUP, SIGQUIT, SIGTSTP};
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        sigaddset(&ours, always[i]);
+    for (size_t i = 0; i < sizeof unless_ignored / sizeof *unless_ignored; i++)
+        if (!is_ignored(unless_ignored[i]))
+            sigaddset(&ours, unless_ignored[i]);
+    int signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0)
+        fail("cannot watch for signals: %s", strerror(errno));
+    sigaddset(&ours, SIGTTOU); /* so that we may take the terminal back */
+    sigprocmask(SIG_BLOCK, &ours, before);
+    signal(SIGCHLD, SIG_DFL); /* ignored, nothing could be waited for */
+    return signals;
+}
+
 static struct outcome *launch(const struct plan *plan)
 {
     struct outcome *outcome = new_outcome();
     struct run run = {.plan = plan, .outcome = outcome, .watch = {.caller = -1, .gate = -1}};
     struct memory_cgroup cgroup;
-    sigset_t ours;
     sigset_t before;
-    sigemptyset(&ours);
-    const int handled[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
-    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
-        sigaddset(&ours, handled[i]);
-    int signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0)
-        fail("cannot watch for signals: %s", strerror(errno));
-    sigaddset(&ours, SIGTTOU); /* so that we may take the terminal back */
-    sigprocmask(SIG_BLOCK, &ours, &before);
-    signal(SIGCHLD, SIG_DFL); /* ignored, nothing could be waited for */
+    int signals = watch_signals(&before);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* who started us may be killed */
 

@@ -738,6 +738,21 @@ class TestInterruption:
         assert None not in one and None not in other and len(one) == len(other)
         assert not any(Path("/proc", pid).exists() for pid in trace.read_text().split())
 
+    def test_term_ends_a_run_in_the_background(self, mock: Command, tmp_path: Path) -> None:
+        """Where INT is ignored, by us and by the launcher."""
+        pid = tmp_path / "pid"
+        script = f"echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep {2 * HANG}"
+        started = mock.start(
+            *("compare", "-a", "mock", "--", "sh", "-c", script),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN) and None,
+        )
+        while not pid.exists():
+            assert started.poll() is None
+            time.sleep(0.02)
+        started.terminate()
+        assert started.wait(timeout=HANG) == 130
+        assert image_of(int(pid.read_text())) is None
+
     def test_what_a_preparation_waits_for_ends_with_it(self, mock: Command, tmp_path: Path) -> None:
         """A signal that is sent to us alone reaches neither."""
         pid = tmp_path / "pid"

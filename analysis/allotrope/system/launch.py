@@ -116,7 +116,9 @@ def _run_launcher(
 
 
 def _end_launcher(launcher: subprocess.Popen[bytes]) -> None:
-    launcher.send_signal(signal.SIGINT)
+    # What we ignore, the launcher ignores; TERM it never does.
+    is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    launcher.send_signal(signal.SIGTERM if is_ignored else signal.SIGINT)
     try:
         launcher.wait()
     except KeyboardInterrupt:

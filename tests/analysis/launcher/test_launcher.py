@@ -312,6 +312,36 @@ class TestStopping:
         assert launcher.returncode == 9
         assert json.loads(report.read_text())["interrupted_by"] == number
 
+    @pytest.mark.parametrize(
+        "number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP]
+    )
+    def test_what_the_caller_ignores_stops_nothing(self, tmp_path: Path, number: int) -> None:
+        """A terminal that closed ended the command although it was under nohup."""
+        report, ready, go = tmp_path / "report", tmp_path / "ready", tmp_path / "go"
+        script = f": >{ready}; while [ ! -e {go} ]; do sleep 0.02; done; kill -{number} $$; exit 9"
+        launcher = subprocess.Popen(
+            [str(LAUNCHER), "--report", str(report), "--", *shell(script)],
+            preexec_fn=lambda: signal.signal(number, signal.SIG_IGN) and None,
+        )
+        assert eventually(ready.exists)
+        launcher.send_signal(number)
+        go.touch()
+        assert launcher.wait(HANG) == 9, "the command ignores it, too"
+        assert json.loads(report.read_text())["interrupted_by"] is None
+
+    def test_caller_that_ignores_term_ends_it_by_term(self, tmp_path: Path) -> None:
+        """The command ignores it, too, until KILL."""
+        report, ready = tmp_path / "report", tmp_path / "ready"
+        launcher = subprocess.Popen(
+            [str(LAUNCHER), "--report", str(report), "--grace", "0.1", "--"]
+            + shell(f": >{ready}; exec sleep {2 * HANG}"),
+            preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN) and None,
+        )
+        assert eventually(ready.exists)
+        launcher.terminate()
+        launcher.wait(HANG)
+        assert json.loads(report.read_text())["signal"] == signal.SIGKILL
+
     def test_command_ends_with_a_launcher_that_is_killed(self, tmp_path: Path) -> None:
         pid = tmp_path / "pid"
         command = [str(LAUNCHER), "--", *shell(f"echo $$ >{pid}; exec sleep 100")]
