@@ -313,20 +313,6 @@ static void handle_signals(struct run *run, int signals)
     }
 }
 
-static int milliseconds_until(long long now, const struct run *run)
-{
-    long long next = run->outcome->cgroup_peak >= 0 && !run->plan->samples
-                         ? now + NANOSECONDS
-                         : run->outcome->tree.next_nanoseconds;
-    if (run->terminate_at != 0 && run->terminate_at < next)
-        next = run->terminate_at;
-    if (run->kill_at != 0 && run->kill_at < next)
-        next = run->kill_at;
-    if (run->ended && next > now + NANOSECONDS / 100)
-        next = now + NANOSECONDS / 100; /* a leftover that is not our child ends unannounced */
-    return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
-}
-
 /* Is the tree's memory sampled now? A server's is while anything of it lives: the process that we
  * started may have gone into the background and left the work to a child. */
 static bool is_looked_at(const struct run *run)
@@ -334,6 +320,18 @@ static bool is_looked_at(const struct run *run)
     if (run->ended && !run->plan->whole_tree)
         return false;
     return run->outcome->cgroup_peak < 0 || run->plan->samples;
+}
+
+static int milliseconds_until(long long now, const struct run *run)
+{
+    long long next = is_looked_at(run) ? run->outcome->tree.next_nanoseconds : now + NANOSECONDS;
+    if (run->terminate_at != 0 && run->terminate_at < next)
+        next = run->terminate_at;
+    if (run->kill_at != 0 && run->kill_at < next)
+        next = run->kill_at;
+    if (run->ended && next > now + NANOSECONDS / 100)
+        next = now + NANOSECONDS / 100; /* a leftover that is not our child ends unannounced */
+    return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
 }
 
 /* Follows the run to its end: the command has exited and nothing of its group is left. */

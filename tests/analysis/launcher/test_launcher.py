@@ -279,6 +279,27 @@ class TestStopping:
         assert not report["leftovers"]
         assert (tmp_path / "late").read_text() == "done\n"
 
+    def test_what_is_left_is_awaited_asleep(self, tmp_path: Path) -> None:
+        """We kept a processor busy until it ended."""
+        pid, stop = tmp_path / "pid", tmp_path / "stop"
+        stays = f"trap '' TERM; while [ ! -e {stop} ]; do sleep 0.05; done"
+        launcher = subprocess.Popen(
+            [str(LAUNCHER), "--report", os.devnull, "--grace", str(HANG), "--"]
+            + shell(f"({stays}) & echo $$ >{pid}.new; mv {pid}.new {pid}")
+        )
+
+        def sleeps() -> int:
+            status = Path(f"/proc/{launcher.pid}/status").read_text()
+            return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+        try:
+            assert eventually(lambda: pid.exists() and not is_alive(int(pid.read_text())))
+            before = sleeps()
+            assert eventually(lambda: sleeps() >= before + 10)
+        finally:
+            stop.touch()
+            launcher.wait(HANG)
+
     def test_other_groups_are_left_alone(self, launch: Any, tmp_path: Path) -> None:
         script = f"setsid sleep 100 & echo $! >{tmp_path}/pid; sleep 0.2"
         launch(["--stdout=/dev/null", "--stderr=/dev/null"], shell(script))
