@@ -56,6 +56,9 @@ enum {
     LINGER_NANOSECONDS = 500 * 1000 * 1000,
     /* A command that is over by then is not disturbed by a look at it. */
     FIRST_LOOK_NANOSECONDS = 10 * 1000 * 1000,
+    /* What is left after so many KILLs, a second apart, is not ours to end: a zombie whose parent
+     * left the group and does not wait for it, or a process of another user. */
+    MOST_KILLS = 5,
 };
 
 /* The run while it lasts. */
@@ -71,6 +74,7 @@ struct run {
     long long paused;       /* nanoseconds that job control kept everything stopped */
     long long terminate_at; /* when TERM is due, 0: never */
     long long kill_at;      /* when KILL is due, 0: never */
+    int kills;              /* KILLs that were sent since the command ended */
 };
 
 /* Applies the plan's redirections; returns 0 or an errno. Between vfork and exec. */
@@ -293,6 +297,7 @@ static void handle_deadlines(struct run *run, long long now)
     if (run->kill_at != 0 && now >= run->kill_at) {
         run->outcome->killed = true;
         signal_run(run, SIGKILL);
+        run->kills += run->ended;
         run->kill_at = now + NANOSECONDS; /* again, should a fork have slipped through */
     }
 }
@@ -334,10 +339,11 @@ static int milliseconds_until(long long now, const struct run *run)
     return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
 }
 
-/* Follows the run to its end: the command has exited and nothing of its group is left. */
+/* Follows the run to its end: the command has exited and nothing of its group is left that we
+ * could end. */
 static void follow(struct run *run, int signals)
 {
-    while (!run->ended || something_is_left(run)) {
+    while (!run->ended || (run->kills < MOST_KILLS && something_is_left(run))) {
         long long now = monotonic_nanoseconds();
         struct pollfd events = {.fd = signals, .events = POLLIN};
         if (poll(&events, 1, milliseconds_until(now, run)) > 0)

@@ -20,6 +20,22 @@ MEGABYTE = 1 << 20
 
 # Uses that much CPU, as the kernel itself counts it.
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
+# Leaves a daemon behind, in a session of its own, which does not wait for its child: a zombie in the
+# command's group.
+LEAVE_ZOMBIE = """
+import os, sys, time
+left, stop = sys.argv[1:]
+if os.fork() == 0:
+    if os.fork() == 0:
+        os._exit(0)
+    os.setsid()
+    open(left, "w").close()
+    while not os.path.exists(stop):
+        time.sleep(0.05)
+    os._exit(0)
+while not os.path.exists(left):
+    time.sleep(0.01)
+"""
 # Writes to that many bytes, all of which stay.
 HOLD = "import time; block = b'x' * {bytes}; time.sleep({seconds})"
 
@@ -299,6 +315,17 @@ class TestStopping:
         finally:
             stop.touch()
             launcher.wait(HANG)
+
+    def test_what_cannot_be_ended_is_not_awaited_for_ever(
+        self, launch: Any, tmp_path: Path
+    ) -> None:
+        left, stop = tmp_path / "left", tmp_path / "stop"
+        options = ["--grace", "0.1", "--stdout=/dev/null", "--stderr=/dev/null"]
+        try:
+            _, report = launch(options, [*python(LEAVE_ZOMBIE), str(left), str(stop)])
+        finally:
+            stop.touch()
+        assert report["exit_status"] == 0 and report["leftovers"] and report["killed"]
 
     def test_other_groups_are_left_alone(self, launch: Any, tmp_path: Path) -> None:
         script = f"setsid sleep 100 & echo $! >{tmp_path}/pid; sleep 0.2"
