@@ -3,6 +3,7 @@
 
 import json
 import math
+import os
 import random
 import re
 import signal
@@ -296,12 +297,23 @@ name = "q"
 setup = """
 echo >> $SUITE/setups
 test ! -e $SUITE/block || { touch $SUITE/blocked; sleep 60; }
+test ! -e $SUITE/spoilt || { echo why >&2; exit 3; }
 """
+packages = ["some-package"]
 command = "sleep 0.05; printf q >> $SUITE/trace; echo q"
 '''
 
 
 class TestResuming:
+    @pytest.fixture(autouse=True)
+    def some_package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Is installed until there is a file `removed`."""
+        query = tmp_path / "bin" / "dpkg-query"
+        query.parent.mkdir()
+        query.write_text(f"#!/bin/sh\ntest -e {tmp_path}/removed || echo installed 1\n")
+        query.chmod(0o755)
+        monkeypatch.setenv("PATH", str(query.parent), prepend=os.pathsep)
+
     def interrupt(self, mock: Command, tmp_path: Path) -> list[str]:
         """A suite of ten rounds, interrupted in the middle; returns its words."""
         (tmp_path / "suite.toml").write_text(SLOW)
@@ -356,6 +368,26 @@ class TestResuming:
         again = json.loads((tmp_path / "json").read_text())["programs"]
         for one, other in zip(measured, again, strict=True):
             assert one["comparison"]["results"] == other["comparison"]["results"]
+
+    @pytest.mark.parametrize(
+        "obstacle, reason",
+        [
+            ("spoilt", "setup ended with status 3 (why)"),
+            ("removed", "needs the Debian package some-package"),
+        ],
+    )
+    def test_a_program_that_cannot_go_on_keeps_its_rounds(
+        self, mock: Command, tmp_path: Path, obstacle: str, reason: str
+    ) -> None:
+        """It was dropped from the state file, and its rounds with it."""
+        words = self.interrupt(mock, tmp_path)
+        kept = (tmp_path / "state").read_text()
+        (tmp_path / obstacle).touch()
+        done = mock.run(*words, "--resume")
+        assert done.returncode == 2 and f"--resume: q cannot go on: {reason}; mend" in done.stderr
+        assert (tmp_path / "state").read_text() == kept
+        (tmp_path / obstacle).unlink()
+        assert mock.run(*words, "--resume").returncode == 0
 
     def test_the_load_of_earlier_rounds_is_kept(
         self, mock: Command, suite: Any, tmp_path: Path

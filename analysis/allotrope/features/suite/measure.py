@@ -7,11 +7,12 @@ in which `setup` makes its input once and everything runs, and of the environmen
 named here: figures of a suite do not depend on who runs it, from where, or with which other
 programs.
 
-    references of all programs -> an estimate -> warm-ups and accounts -> round 1, 2, ...
+    setup of all programs -> references of all -> an estimate -> warm-ups and accounts -> round 1, ...
 
 After every program's part of a round the state file is written anew; an interruption loses the
 part that was under way and nothing else. The file belongs to one question: the suite's text, the
-allocators' libraries and the settings have a fingerprint, and --resume refuses any other.
+allocators' libraries and the settings have a fingerprint, and --resume refuses any other. It also
+refuses when a program that is in the file cannot go on: a new state would lack its rounds.
 """
 
 import dataclasses
@@ -297,9 +298,16 @@ def _measure(
     announce: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> None:
-    # All are taken up before the first is begun, for the state is then written anew.
+    # All are taken up and made ready before the first is begun, for the state is then written anew.
     for part in run.parts:
         _take_up(run, part, scratch / folder_of(part.program), saved, progress)
+    for part in run.parts:
+        _make_ready(part)
+        if part.status != "measured" and part.program.name in saved:
+            raise UserError(
+                f"--resume: {part.program.name} cannot go on: {part.reason}; mend that and resume "
+                f"again (all rounds are kept), or remove {run.state} and begin anew"
+            )
     for part in run.parts:
         _begin(part)
         _save_state(run)
@@ -366,21 +374,29 @@ def _take_up(
         _restore(part, saved[part.program.name])
 
 
-def _begin(part: Part) -> None:
-    """Sets the program up, and runs its references unless they are known."""
-    if part.comparison is None or part.runner is None:
+def _make_ready(part: Part) -> None:
+    """Sets the program up. One that cannot be measured has failed."""
+    if part.comparison is None:
         return
-    plan = part.comparison.plan
     try:
-        _set_up(part.program, plan)
-        check_plan(plan)
-        if not part.has_references:
-            begun = time.monotonic()
-            part.runner.measure_reference()
-            part.reference_seconds = (time.monotonic() - begun) / 2
-            part.has_references = True
+        _set_up(part.program, part.comparison.plan)
+        check_plan(part.comparison.plan)
     except UserError as error:
         part.status, part.reason = "failed", error.format_message()
+
+
+def _begin(part: Part) -> None:
+    """Runs the program's references unless they are known."""
+    if part.runner is None or part.status != "measured" or part.has_references:
+        return
+    begun = time.monotonic()
+    try:
+        part.runner.measure_reference()
+    except UserError as error:
+        part.status, part.reason = "failed", error.format_message()
+        return
+    part.reference_seconds = (time.monotonic() - begun) / 2
+    part.has_references = True
 
 
 def _set_up(program: Program, plan: Plan) -> None:
