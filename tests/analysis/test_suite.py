@@ -417,6 +417,21 @@ class TestResuming:
         assert done.returncode == 2 and "begun with other suite" in done.stderr
 
     @pytest.mark.parametrize(
+        "key, name", [("cpu", "processor"), ("kernel", "kernel"), ("libc", "libc")]
+    )
+    def test_another_machine_is_refused(
+        self, mock: Command, tmp_path: Path, key: str, name: str
+    ) -> None:
+        words = self.interrupt(mock, tmp_path)
+        state = json.loads((tmp_path / "state").read_text())
+        here, state["machine"][key] = state["machine"][key], "other"
+        (tmp_path / "state").write_text(json.dumps(state))
+        done = mock.run(*words, "--resume")
+        assert done.returncode == 2
+        assert f"was begun with another {name} (other; here: {here}); go on there" in done.stderr
+        assert json.loads((tmp_path / "state").read_text()) == state
+
+    @pytest.mark.parametrize(
         "text, message",
         [
             (None, "cannot read"),

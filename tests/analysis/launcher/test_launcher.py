@@ -20,8 +20,8 @@ MEGABYTE = 1 << 20
 
 # Uses that much CPU, as the kernel itself counts it.
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
-# Leaves a daemon behind, in a session of its own, which does not wait for its child: a zombie in the
-# command's group.
+# Leaves a daemon behind, in a session of its own, which does not wait for its child. That one is a
+# zombie in the command's group.
 LEAVE_ZOMBIE = """
 import os, sys, time
 left, stop = sys.argv[1:]

@@ -95,7 +95,8 @@ class Steps(Tasks):
 
     def save(self) -> None:
         self.facts |= {host: one.facts() for host, one in self.machines.hosts.items()}
-        save_state(self.run, STATE_SCHEMA, {"machines": self.facts, "entries": self.entries})
+        programs = {"machines": self.facts, "entries": self.entries}
+        save_state(self.run, STATE_SCHEMA, {"programs": programs})
 
     def all_entries(self) -> list[Entry]:
         """In the suite's order; one says so where some are missing."""

@@ -7,12 +7,13 @@ in which `setup` makes its input once and everything runs, and of the environmen
 named here: figures of a suite do not depend on who runs it, from where, or with which other
 programs.
 
-    setup of all programs -> references of all -> an estimate -> warm-ups and accounts -> round 1, ...
+    setups -> references of all programs -> an estimate -> warm-ups and accounts -> round 1, 2, ...
 
 After every program's part of a round the state file is written anew; an interruption loses the
 part that was under way and nothing else. The file belongs to one question: the suite's text, the
-allocators' libraries and the settings have a fingerprint, and --resume refuses any other. It also
-refuses when a program that is in the file cannot go on: a new state would lack its rounds.
+allocators' libraries and the settings have a fingerprint, and --resume refuses any other. It refuses
+another machine, too: the file may lie in a home that several share. And it refuses when a program
+that is in the file cannot go on: a new state would lack its rounds.
 """
 
 import dataclasses
@@ -32,6 +33,7 @@ from ...output.sentences import counted
 from ...system.allocators import Allocator, package_version
 from ...system.errors import UserError
 from ...system.launch import Run
+from ...system.machine import machine_facts
 from ...system.places import PLACES
 from ...system.scratch import scratch_folder
 from ...system.shell import run_shell
@@ -39,7 +41,9 @@ from ..compare.comparison import Comparison, Contender, Failure, Plan
 from ..compare.measure import BaselineFailed, Runner, check_plan, steps as steps_of
 from ..server.plan import ServerPlan
 
-STATE_SCHEMA = "allotrope.suite-state/4"
+STATE_SCHEMA = "allotrope.suite-state/5"
+# What of a machine its figures depend on, and how it is called.
+MACHINE = {"cpu": "processor", "kernel": "kernel", "libc": "libc"}
 # What programs of a suite see of our environment.
 INHERITED = (
     *("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TERM"),
@@ -277,7 +281,10 @@ def measure_suite(
     """Measures all of `run`. `announce` is told what a reader should know (the estimate, each
     round), `progress` of every single run. An interruption marks it. The state file is the
     caller's to remove, once the results are written."""
-    saved = (begin_state(run, STATE_SCHEMA, resume) or {"programs": {}})["programs"]
+    state = begin_state(run, STATE_SCHEMA, resume)
+    if state is not None:
+        _check_machine(run, state["machine"])
+    saved = state["programs"] if state is not None else {}
     with scratch_folder() as scratch:
         scratch.chmod(0o755)  # some servers give up root
         try:
@@ -491,18 +498,28 @@ def _save_state(run: SuiteRun) -> None:
         for part in run.parts
         if part.has_references and part.status == "measured"
     }
-    save_state(run, STATE_SCHEMA, programs)
+    save_state(run, STATE_SCHEMA, {"machine": _this_machine(), "programs": programs})
 
 
-def save_state(run: SuiteRun, schema: str, programs: Mapping[str, Any]) -> None:
+def save_state(run: SuiteRun, schema: str, found: Mapping[str, Any]) -> None:
     """Replaces the file as a whole: it is never half written."""
-    state = {
-        "schema": schema,
-        "fingerprint": fingerprint(run),
-        "started": run.started,
-        "programs": programs,
-    }
+    state = {"schema": schema, "fingerprint": fingerprint(run), "started": run.started, **found}
     replace_file(run.state, json.dumps(state))
+
+
+@functools.cache
+def _this_machine() -> dict[str, str | None]:
+    facts = machine_facts()
+    return {key: facts[key] for key in MACHINE}
+
+
+def _check_machine(run: SuiteRun, begun_on: Mapping[str, str | None]) -> None:
+    for key, here in _this_machine().items():
+        if begun_on[key] != here:
+            raise UserError(
+                f"--resume: {run.state} was begun with another {MACHINE[key]} ({begun_on[key]}; "
+                f"here: {here}); go on there, or remove the file and begin anew"
+            )
 
 
 def _frozen(part: Part) -> dict[str, Any]:
