@@ -14,7 +14,7 @@
  *
  * CPU time, peak and faults come from wait4, of the command and of every descendant that was
  * waited for, by its parent or by us. Memory of the whole tree comes from a cgroup of its own
- * where there can be one, else from sampling.
+ * where there can be one, else from sampling. How many processes there are comes from looking.
  *
  * A server's run (--whole-tree) ends when nothing of its tree is left, in whatever process group:
  * a daemon leaves its parent's, PostgreSQL gives every child a session of its own. It also ends
@@ -318,12 +318,16 @@ static void handle_signals(struct run *run, int signals)
     }
 }
 
-/* Is the tree's memory sampled now? A server's is while anything of it lives: the process that we
- * started may have gone into the background and left the work to a child. */
+/* Is the tree looked at now? A server's is while anything of it lives: the process that we started
+ * may have gone into the background and left the work to a child. */
 static bool is_looked_at(const struct run *run)
 {
-    if (run->ended && !run->plan->whole_tree)
-        return false;
+    return !run->ended || run->plan->whole_tree;
+}
+
+/* A cgroup knows the memory, but not whether a single process had it. */
+static bool is_weighed(const struct run *run)
+{
     return run->outcome->cgroup_peak < 0 || run->plan->samples;
 }
 
@@ -352,7 +356,7 @@ static void follow(struct run *run, int signals)
         now = monotonic_nanoseconds();
         handle_deadlines(run, now);
         if (is_looked_at(run))
-            process_tree_look(&run->outcome->tree, now);
+            process_tree_look(&run->outcome->tree, now, is_weighed(run));
     }
 }
 

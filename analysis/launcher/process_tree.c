@@ -151,7 +151,7 @@ static void note_memory(struct process_tree *tree, const struct process_list *li
     }
 }
 
-void process_tree_look(struct process_tree *tree, long long now)
+void process_tree_look(struct process_tree *tree, long long now, bool weighs)
 {
     if (now < tree->next_nanoseconds)
         return;
@@ -159,7 +159,8 @@ void process_tree_look(struct process_tree *tree, long long now)
     struct process_list list = list_descendants();
     if ((int)list.count > tree->most_processes)
         tree->most_processes = (int)list.count;
-    if (list.count > 1 || (list.count == 1 && (tree->peak_bytes >= 0 || tree->samples)))
+    bool counts = list.count > 1 || (list.count == 1 && (tree->peak_bytes >= 0 || tree->samples));
+    if (weighs && counts)
         note_memory(tree, &list, now);
     free(list.processes);
     long long rest = REST_PER_LOOK * (nanoseconds(CLOCK_THREAD_CPUTIME_ID) - began);

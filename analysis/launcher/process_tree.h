@@ -17,10 +17,11 @@ struct process_tree {
 
 /* Looks at all descendants of the calling process if a look is due at `now`, and settles when
  * the next one is: every 10 ms, and rarer when looking takes long, so that it stays below 5% of
- * one CPU. Memory is read from the time there are two processes, for a single one the kernel's
- * own peak is exact. With `samples` it is read from one process on, every 50 ms. A look in which a
- * process could not be read does not count. */
-void process_tree_look(struct process_tree *tree, long long now);
+ * one CPU. Processes are counted; `weighs`: their memory is read, too.
+ * Memory is read from the time there are two processes, for a single one the kernel's own peak is
+ * exact. With `samples` it is read from one process on, every 50 ms. A look in which a process
+ * could not be read does not count. */
+void process_tree_look(struct process_tree *tree, long long now, bool weighs);
 
 /* Sends a signal to all descendants of the calling process, 0: to none. Returns whether there are
  * any; who has ended and was not waited for is one. */

@@ -35,14 +35,14 @@ static void put_error(struct json *json, const struct outcome *outcome)
     json_close(json);
 }
 
+/* A cgroup's account has page cache in it: of a single process its own peak is the exact one. */
 static void put_tree_peak(struct json *json, const struct outcome *outcome)
 {
     bool by_cgroup = outcome->cgroup_peak > 0;
-    bool by_samples = !by_cgroup && outcome->tree.peak_bytes >= 0;
+    long long bytes = by_cgroup ? outcome->cgroup_peak : outcome->tree.peak_bytes;
     json_open(json, "tree_peak");
-    put_if(json, "bytes", by_cgroup || by_samples,
-           by_cgroup ? outcome->cgroup_peak : outcome->tree.peak_bytes);
-    json_text(json, "method", by_cgroup ? "memory.peak" : by_samples ? "pss-sampled" : NULL);
+    put_if(json, "bytes", by_cgroup ? outcome->tree.most_processes > 1 : bytes >= 0, bytes);
+    json_text(json, "method", by_cgroup ? "memory.peak" : "pss-sampled");
     json_close(json);
 }
 

@@ -550,6 +550,11 @@ class TestMeasuring:
             assert result["tree_peak_bytes"]["median"] > 0
             assert result["tree_peak_method"] is not None
 
+    def test_single_processes_have_none(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock", "--rounds", "1", "--", "true")
+        for result in measure(mock, tmp_path, *words)["results"]:
+            assert result["tree_peak_bytes"] is result["tree_peak_method"] is None
+
 
 class TestJudging:
     def test_output_that_differs_from_glibcs_is_a_fault(

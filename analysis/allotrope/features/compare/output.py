@@ -121,7 +121,8 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
         if summary is not None:
             result[quantity]["verdict"] = verdict_of(comparison, contender, summary)
     result |= server_result(comparison, contender)
-    result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
+    is_tree = result["tree_peak_bytes"] is not None
+    result["tree_peak_method"] = methods.pop() if is_tree and len(methods) == 1 else None
     result["served"] = contender.served
     result["served_missing"] = contender.served_missing
     result["heap"] = contender.heap
