@@ -70,7 +70,6 @@ struct run {
     bool ended;  /* the command itself was waited for */
     bool owns_terminal;
     bool watched;
-    long long started;
     long long paused;       /* nanoseconds that job control kept everything stopped */
     long long terminate_at; /* when TERM is due, 0: never */
     long long kill_at;      /* when KILL is due, 0: never */
@@ -122,8 +121,11 @@ __attribute__((noreturn)) static void become_command(struct run *run,
         personality(ADDR_NO_RANDOMIZE); /* a container may forbid it */
     if (run->owns_terminal)
         tcsetpgrp(STDIN_FILENO, getpid());
-    if (cgroup->processes >= 0 && !memory_cgroup_enter(cgroup))
-        outcome->cgroup_peak = -1;
+    if (cgroup->processes >= 0) {
+        if (!memory_cgroup_enter(cgroup))
+            outcome->cgroup_peak = -1;
+        outcome->started = monotonic_nanoseconds(); /* the kernel may take its time to move us */
+    }
     outcome->exec_error = redirect(run->plan);
     outcome->exec_stage = "redirect";
     if (run->watch.gate >= 0 && read(run->watch.gate, &opened, 1) < 0)
@@ -175,9 +177,7 @@ static void start(struct run *run, const struct memory_cgroup *cgroup, const sig
         keep_off(&run->plan->processors);
     if (run->plan->gate >= 0 && fcntl(run->plan->gate, F_SETFD, FD_CLOEXEC) != 0)
         fail("--gate: %d is not open", run->plan->gate);
-    run->started = monotonic_nanoseconds();
-    if (run->plan->timeout_nanoseconds > 0)
-        run->terminate_at = run->started + run->plan->timeout_nanoseconds;
+    run->outcome->started = monotonic_nanoseconds();
     pid_t child = run->plan->watch >= 0 ? fork_behind_gate(run) : vfork();
     if (child == 0)
         become_command(run, cgroup, signals);
@@ -189,7 +189,9 @@ static void start(struct run *run, const struct memory_cgroup *cgroup, const sig
         run->watched = watch_attach(&run->watch, child);
     run->group = child;
     run->outcome->pid = child;
-    run->outcome->tree.next_nanoseconds = run->started + FIRST_LOOK_NANOSECONDS;
+    if (run->plan->timeout_nanoseconds > 0)
+        run->terminate_at = run->outcome->started + run->plan->timeout_nanoseconds;
+    run->outcome->tree.next_nanoseconds = run->outcome->started + FIRST_LOOK_NANOSECONDS;
 }
 
 static void add_time(struct timeval *sum, const struct timeval *more)
@@ -253,7 +255,7 @@ static void reap(struct run *run)
         long long now = monotonic_nanoseconds();
         run->ended = true;
         run->outcome->status = status;
-        run->outcome->wall_nanoseconds = now - run->started - run->paused;
+        run->outcome->wall_nanoseconds = now - run->outcome->started - run->paused;
         /* A server may go into the background: its tree lives until we are told to stop it. */
         if (!run->plan->whole_tree)
             run->terminate_at = now + LINGER_NANOSECONDS;

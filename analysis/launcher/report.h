@@ -15,6 +15,7 @@
 struct outcome {
     pid_t pid;           /* of the command, and of its process group */
     struct rusage usage; /* summed over everything that was waited for */
+    long long started;   /* CLOCK_MONOTONIC, nanoseconds */
     long long wall_nanoseconds;
     int status;             /* as wait4 gave it; only if exec_error is 0 */
     int exec_error;         /* errno of what kept the command from running */

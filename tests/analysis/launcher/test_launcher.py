@@ -39,8 +39,19 @@ while not os.path.exists(left):
 # In the place of memory_cgroup.c: few machines of tests have a cgroup that we may divide.
 MADE_UP_CGROUP = """
 #include "analysis/launcher/memory_cgroup.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 bool memory_cgroup_create(struct memory_cgroup *cgroup) { return cgroup->processes = 1; }
-bool memory_cgroup_enter(const struct memory_cgroup *cgroup) { return cgroup->processes; }
+bool memory_cgroup_enter(const struct memory_cgroup *cgroup)
+{
+    struct timespec now;
+    usleep(atoi(getenv("MOVE_TAKES") ?: "0"));
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    dprintf(2, "moved at %lld ns\\n", now.tv_sec * 1000000000LL + now.tv_nsec);
+    return cgroup->processes;
+}
 long long memory_cgroup_peak(const struct memory_cgroup *cgroup) { return cgroup->processes * 7; }
 void memory_cgroup_remove(struct memory_cgroup *cgroup) { cgroup->processes = -1; }
 """
@@ -216,7 +227,7 @@ class TestCgroup:
     def run(self, launcher: Path, report: Path, script: str) -> Any:
         """Until the launcher has looked at it, which takes from it that it waits in between."""
         command = [launcher, "--report", report, "--", *shell(script)]
-        started = subprocess.Popen(command, stdout=subprocess.PIPE)
+        started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert started.stdout is not None and started.stdout.readline() == b"ready\n"
         before = sleeps(started.pid)
         assert eventually(lambda: sleeps(started.pid) >= before + 10)
@@ -235,6 +246,14 @@ class TestCgroup:
         report = self.run(launcher, tmp_path / "report", script)
         assert report["processes"] == 2
         assert report["tree_peak"] == {"bytes": 7, "method": "memory.peak"}
+
+    def test_move_into_it_does_not_count(self, launcher: Path, tmp_path: Path) -> None:
+        report = tmp_path / "report"
+        environment = dict(os.environ, MOVE_TAKES="2000000")
+        command = [launcher, "--report", report, "--", "true"]
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+        ended_ns = time.monotonic_ns()
+        assert json.loads(report.read_text())["wall_ns"] <= ended_ns - int(done.stderr.split()[2])
 
 
 class TestEnvironment:
