@@ -28,6 +28,7 @@ from allotrope.features.compare.heap_page import collector_sections, timeline_se
 from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
+    Runner,
     order_of_round,
     padding_of_round,
     steps,
@@ -44,7 +45,7 @@ from allotrope.features.server.run import ServerRun
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.statistics.intervals import JUDGED_CONFIDENCE, confidence_of_each
-from allotrope.system.allocators import glibc
+from allotrope.system.allocators import choose, glibc
 from allotrope.system.launch import Run
 from allotrope.system.process_tree import image_of
 from conftest import Command
@@ -1038,6 +1039,20 @@ def run_of(memory: int) -> Run:
         tree_peak_bytes=None,
         tree_peak_method=None,
     )
+
+
+@pytest.mark.parametrize("processes, proven", [(1, True), (2, False), (None, False)])
+def test_a_report_proves_who_served_a_process_that_was_seen_alone(
+    tmp_path: Path, processes: int | None, proven: bool
+) -> None:
+    """Two of which one may not be read have no tree's peak, as one has none."""
+    comparison = Comparison(Plan(["true"], [choose("blocks")]))
+    report = {"pid": 1, "command": "true", "allocator": "blocks", "preset": "default"}
+    report |= {"total": {"blocks": 5}}
+    runner = Runner(comparison, tmp_path, lambda step, runs: None)
+    run = dataclasses.replace(run_of(1), processes=processes)
+    runner._prove_served(comparison.baseline, run, [report], None)
+    assert (comparison.baseline.served is not None) is proven
 
 
 class TestFormatting:

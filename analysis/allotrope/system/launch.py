@@ -42,6 +42,7 @@ class Run:
     major_faults: int
     tree_peak_bytes: int | None  # None: a single process, or too short a life to be seen
     tree_peak_method: str | None
+    processes: int | None = None  # the most that were seen at once; None: it was not looked at
     killed: bool = False  # a signal that asks was not enough
     shares_processor: bool = False  # with other runs; its wall time says nothing
 
@@ -90,6 +91,7 @@ def _read_report(report: dict[str, Any]) -> Run:
         major_faults=report["major_faults"] or 0,
         tree_peak_bytes=tree["bytes"],
         tree_peak_method=tree["method"],
+        processes=report["processes"],
         killed=report["killed"],
     )
 

@@ -307,8 +307,8 @@ class Runner:
     ) -> None:
         """seen: how many processes there were; None: nobody saw them."""
         if not seen:
-            # With /proc the launcher has looked for others all the time.
-            seen = 1 if proc_is_mounted() and run.tree_peak_bytes is None else None
+            # The launcher has looked for others all the time. Without /proc it sees none.
+            seen = 1 if run.processes == 1 else None
         found = served.account_by_reports(reports, contender.allocator, seen)
         if found is not None:
             contender.served, contender.served_missing = found, None
