@@ -286,6 +286,8 @@ def test_what_an_unknown_hider_hides_is_lost_but_where_leaks_are_kept(
         for more in ("", ",generations=2"):
             lost = run_hider(f"gc:free={free},leaks=collect{more}", library, "late", path)
             assert "whole_patterns() == PATTERNS" in lost.stderr
+    for case in HIDERS.split():
+        assert run_hider(f"gc:free={free},leaks=collect", "libunknown.so", case, path).returncode
     for spec in ("leaks=watch", "free=ignore,leaks=keep"):
         for case in HIDERS.split():
             kept = run_hider(f"gc:{spec}", "libunknown.so", case, path)
@@ -334,14 +336,18 @@ def test_what_an_ended_thread_left_on_its_stack_proves_nothing(spec: str, tmp_pa
     assert hidden["used_again"] == 0
 
 
-def test_watching_tells_the_site(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "case, use", [("frees", "free"), ("resized", "realloc"), ("shown", "a pointer to ")]
+)
+def test_watching_tells_the_site(case: str, use: str, tmp_path: Path) -> None:
     path = tmp_path / "statistics.json"
-    result = run_hider("gc:leaks=watch", "libunknown.so", "frees", path)
+    result = run_hider("gc:leaks=watch", "libunknown.so", case, path)
     assert result.returncode == 0, result.stderr
     lines = result.stderr.splitlines()
     assert 2 <= len(lines) <= 4  # a line for each site, not for each block
+    assert lines[0].startswith(f"allotrope: gc: watch: {use}(0x")
     for line in lines:
-        assert line.startswith("allotrope: gc: watch: free(0x")
+        assert line.startswith("allotrope: gc: watch: ")
         assert "allocated by libunknown.so+0x" in line
     hidden = figures(path)["gc_hidden"]
     assert hidden["suspects"] > 0 and hidden["keeps_leaks"] == 0
