@@ -11,9 +11,9 @@ programs.
 
 After every program's part of a round the state file is written anew; an interruption loses the
 part that was under way and nothing else. The file belongs to one question: the suite's text, the
-allocators' libraries and the settings have a fingerprint, and --resume refuses any other. It refuses
-another machine, too: the file may lie in a home that several share. And it refuses when a program
-that is in the file cannot go on: a new state would lack its rounds.
+allocators' libraries and the settings have a fingerprint, and --resume refuses any other. It
+refuses another machine, too: the file may lie in a home that several share. And it refuses when a
+program that is in the file cannot go on: a new state would lack its rounds.
 """
 
 import dataclasses
