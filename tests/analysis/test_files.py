@@ -27,6 +27,17 @@ def test_files_are_written_before_anything_is_shown(
     assert capsys.readouterr().out == "shown\ncsv\n"
 
 
+def test_what_cannot_be_shown_does_not_cost_standard_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def show() -> None:
+        raise UserError("there is no such quantity")
+
+    with pytest.raises(UserError, match="no such quantity"):
+        Outputs({"--json": "-"}).write({"--json": lambda: "json\n"}, show)
+    assert capsys.readouterr().out == "json\n"
+
+
 def test_nothing_is_made_that_was_not_asked_for(tmp_path: Path) -> None:
     outputs = Outputs({"--json": str(tmp_path / "result"), "--csv": None})
     assert not outputs.takes_stdout and not (tmp_path / "result").exists()

@@ -4,10 +4,12 @@
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from allotrope.commands import compare_suite
 from allotrope.features.compare.difference import (
     Difference,
     change_of,
@@ -20,17 +22,21 @@ from allotrope.features.compare.difference import (
 )
 from allotrope.features.compare.gate import (
     check_conditions,
+    check_gate,
     check_looks,
     check_quantities,
     judge,
     parse_condition,
 )
 from allotrope.features.compare.output import SCHEMA
+from allotrope.features.server.plan import ServerPlan
 from allotrope.features.suite.gate import judge_programs, suite_gate_lines
+from allotrope.features.suite.measure import Program, Settings, Suite, SuiteRun
 from allotrope.statistics.intervals import Estimate
+from allotrope.system.allocators import glibc
 from allotrope.system.errors import UserError
 from conftest import Command
-from made_up_suite import ROUNDS, measured
+from made_up_suite import ROUNDS, made_up, measured
 from under import OWN_MALLOC
 
 
@@ -128,6 +134,23 @@ class TestConditions:
         without["results"][1]["cpu_seconds"] = None
         (judgement,) = judge([parse_condition("any.cpu > 2")], without)
         assert judgement.met and "no figures" in judgement.line
+
+    @pytest.mark.parametrize("name", ["tree", "tree_peak_bytes", "major_faults", "end", "p99_us"])
+    def test_what_no_contender_has_is_a_failure_and_no_unknown_quantity(self, name: str) -> None:
+        """As the tree's peak of a single process, or all of a server of which no run went well."""
+        server = {"metrics": [{"name": "p99_us"}], "cpu_quantity": "cpu_per_request_seconds"}
+        found = document((1, 1, 1), server=server)
+        for result in found["results"]:
+            result["tree_peak_bytes"] = None
+        (judgement,) = judge([parse_condition(f"any.{name} > 5%")], found)
+        assert judgement.met and "no figures" in judgement.line
+
+    def test_a_duet_has_no_wall_times(self) -> None:
+        condition = parse_condition("any.wall > 5%")
+        contenders = [glibc(), replace(glibc(), spec="blocks")]
+        check_gate([condition], contenders, 0, 16)
+        with pytest.raises(UserError, match="--duet measures no wall times; leave one out"):
+            check_gate([condition], contenders, 0, 16, duet=True)
 
     @pytest.mark.parametrize(
         "status", ["out-of-reach", "reach-unknown", "different-output", "nondeterministic"]
@@ -481,6 +504,23 @@ class TestSuites:
         line = ["compare", *words, "--fail-if", "bsd.rss > 1KiB", "--", "echo", "{n}"]
         done = real.run(*line)
         assert done.returncode == 3 and "Of 2 judgements: 2 failures" in done.stdout, done.stderr
+
+
+    def test_a_condition_that_cannot_be_judged_costs_no_result(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a server's load does not print is known afterwards."""
+        program = Program("a", ["x"], server=ServerPlan("x", "true", "true"))
+        suite = Suite(tmp_path / "suite.toml", "made up", [program])
+        contenders = [glibc(), replace(glibc(), spec="mock")]
+        run = SuiteRun(suite, Settings(contenders, 0, 16, 0), tmp_path / "state")
+        found = made_up([measured("a", (2, 2))])
+        monkeypatch.setattr(compare_suite, "measure_suite", lambda *_: None)
+        monkeypatch.setattr(compare_suite.suite_output, "suite_document", lambda _: found)
+        gate, file = [parse_condition("any.p99_us > 5%")], tmp_path / "result.csv"
+        with pytest.raises(UserError, match="there is no quantity 'p99_us'"):
+            compare_suite.compare_suite(run, False, {"--csv": str(file)}, gate)
+        assert "mock,ok,peak_rss_bytes" in file.read_text()
 
 
 class TestBuilds:

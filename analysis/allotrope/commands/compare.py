@@ -259,7 +259,8 @@ def compare_allocators(
     need_readable("--input", settings["input"])
     plan = Plan(command, contenders, place, server=server, **settings)
     rounds = last_rounds(gate, plan)
-    check_gate(gate, plan.allocators, plan.baseline, rounds, plan.server is not None)
+    has_server = plan.server is not None
+    check_gate(gate, plan.allocators, plan.baseline, rounds, has_server, plan.duet)
     return compare_command(plan, witness, files, gate)
 
 

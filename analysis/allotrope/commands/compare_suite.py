@@ -14,7 +14,7 @@ import click
 from ..features.cluster.suite import measure_on_cluster
 from ..features.compare.contenders import choose_contenders
 from ..features.compare.findings import Document
-from ..features.compare.gate import Condition, Judgement, check_gate
+from ..features.compare.gate import Condition, check_gate
 from ..features.compare.page import as_html
 from ..features.server.plan import ServerPlan, check_server_plan
 from ..features.suite import output as suite_output
@@ -123,7 +123,6 @@ def compare_suite(
     else:
         measure_suite(run, resume, tell)
         document = suite_output.suite_document(run)
-    judged = judge_programs(gate, document)
     outputs.write(
         {
             "--json": lambda: suite_output.as_json(document),
@@ -131,13 +130,13 @@ def compare_suite(
             "--csv": lambda: suite_output.as_csv(document),
             "--markdown": lambda: suite_output.as_markdown(document),
         },
-        lambda: show_suite(terminal(stderr=outputs.takes_stdout), document, judged),
+        lambda: show_suite(terminal(stderr=outputs.takes_stdout), document, gate),
     )
     if run.interrupted:
         return 128 + signal.SIGINT
     if whole:
         run.state.unlink(missing_ok=True)
-    return status_of_all(judged) or int(suite_output.went_wrong(document))
+    return status_of_all(judge_programs(gate, document)) or int(suite_output.went_wrong(document))
 
 
 def tell(line: str) -> None:
@@ -145,7 +144,7 @@ def tell(line: str) -> None:
 
 
 def show_suite(
-    console: Console, document: Document, judged: Mapping[str, Sequence[Judgement]]
+    console: Console, document: Document, gate: Sequence[Condition]
 ) -> None:
     for title, rows, left, by_row in tables(document):
         if by_row:
@@ -157,4 +156,4 @@ def show_suite(
     for line in legend(document):
         print_wrapped(console, line)
     say(console, suite_output.recommend_suite(document))
-    print_judged(console, judged)
+    print_judged(console, judge_programs(gate, document))

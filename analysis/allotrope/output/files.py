@@ -59,7 +59,8 @@ class Outputs:
     ) -> None:
         """Makes what was asked for and writes it: files before anything is shown, so that a full
         terminal or pipe costs no result; standard output behind it. A file that cannot be made or
-        written costs neither the others nor what is shown: each is told at the end."""
+        written costs neither the others nor what is shown, nor does what cannot be shown (a
+        condition that cannot be judged) cost standard output: each is told at the end."""
         failed: list[Exception] = []
         for_stdout = None
         for option, file in self.files.items():
@@ -71,7 +72,10 @@ class Outputs:
                     write_file(file, content)
             except Exception as error:
                 failed.append(error)
-        show()
+        try:
+            show()
+        except UserError as error:
+            failed.append(error)
         if for_stdout is not None:
             click.echo(for_stdout, nl=False)
         if len(failed) > 1 and all(isinstance(error, UserError) for error in failed):

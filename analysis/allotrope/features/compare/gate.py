@@ -149,7 +149,11 @@ def check_looks(conditions: Sequence[Condition], first: int, most: int) -> int:
 
 
 def check_quantities(
-    conditions: Sequence[Condition], specs: Sequence[str], baseline: str, server: bool
+    conditions: Sequence[Condition],
+    specs: Sequence[str],
+    baseline: str,
+    server: bool,
+    duet: bool = False,
 ) -> None:
     """Before anything is measured, as far as it is known then: what a server's load prints is
     not."""
@@ -161,6 +165,10 @@ def check_quantities(
             condition.about(known[name])
         elif not server:
             raise _no_quantity(condition, name, known)
+        if duet and known.get(name) == "wall_seconds":
+            raise UserError(
+                f"--fail-if: '{condition.text}': --duet measures no wall times; leave one out"
+            )
         _refuse_ratio_to_itself(condition, subject, baseline)
         _about(condition, subject, specs, baseline)
 
@@ -171,12 +179,13 @@ def check_gate(
     baseline: int,
     rounds: int,
     server: bool = False,
+    duet: bool = False,
 ) -> None:
     """check_conditions and check_quantities, of what is to be measured. baseline: its place among
     the contenders."""
     chosen = [one.spec for one in contenders]
     check_conditions(gate, chosen, rounds)
-    check_quantities(gate, chosen, chosen[baseline], server)
+    check_quantities(gate, chosen, chosen[baseline], server, duet)
 
 
 def _about(
@@ -218,10 +227,12 @@ def _names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def quantities(document: Document) -> dict[str, str]:
-    """What a condition may call each quantity, and its key."""
-    keys = [key for result in document["results"] for key in summaries(result)]
-    if not keys:  # no round was measured
-        keys = [*QUANTITIES, *(SERVER_QUANTITIES if document.get("server") else ())]
+    """What a condition may call each quantity, and its key. What this document has no figures of is
+    among them: a single process has no tree's peak."""
+    keys = [*QUANTITIES]
+    if (server := document.get("server")) is not None:
+        keys += [*SERVER_QUANTITIES, *(f"metric:{one['name']}" for one in server["metrics"])]
+    keys += [key for result in document["results"] for key in summaries(result)]
     meant = {"cpu": cpu_quantity(document), "memory": memory_quantity(document)}
     return _names(keys) | meant
 
