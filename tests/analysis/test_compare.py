@@ -34,12 +34,14 @@ from allotrope.features.compare.measure import (
     steps,
 )
 from allotrope.features.compare.output import (
+    as_csv,
     as_document,
     as_markdown,
     legend,
     print_comparison,
 )
 from allotrope.features.latency.page import latency_sections, share_above
+from allotrope.features.server.metrics import Metric
 from allotrope.features.server.plan import ServerPlan
 from allotrope.features.server.run import ServerRun
 from allotrope.output import units
@@ -1019,6 +1021,33 @@ def test_coverage_is_not_said_to_be_more_than_it_is(
         document = as_document(comparison, machine={})
         figures = compare_page.quantities_section(document, "").figures
         assert any("Bar: 99.5% interval of the median ratio" in one.caption for one in figures)
+
+
+def test_csv_has_the_verdicts_of_the_json_where_more_is_better() -> None:
+    """Of twice the throughput, and of twice the wait."""
+    known = [Metric("throughput", ""), Metric("p99_us", "", more_is_better=False)]
+    comparison = served_comparison(known)
+    for contender, figure in zip(comparison.contenders, (1.0, 2.0)):
+        found = {one.name: figure for one in known}
+        contender.runs += [server_run_of(known, metrics=found) for _ in range(9)]
+    result = by_spec(as_document(comparison, machine={}))["mine"]
+    lines = csv.DictReader(io.StringIO(as_csv(comparison)))
+    said = {one["quantity"]: one["verdict"] for one in lines if one["allocator"] == "mine"}
+    for name, verdict in (("throughput", "better"), ("p99_us", "worse")):
+        assert said[f"metric:{name}"] == result[f"metric:{name}"]["verdict"] == verdict
+
+
+def served_comparison(known: Sequence[Metric], **asked: Any) -> Comparison:
+    """Of two builds of a server, whose load prints these."""
+    contenders = [dataclasses.replace(glibc(), spec=spec, build=spec) for spec in ("old", "mine")]
+    plan = Plan(["true"], contenders, server=ServerPlan("true", "true", "true"), **asked)
+    comparison = Comparison(dataclasses.replace(plan, check="none"))
+    comparison.reference_run = server_run_of(known)
+    return comparison
+
+
+def server_run_of(known: Sequence[Metric], **figures: Any) -> ServerRun:
+    return ServerRun(**vars(run_of(1)), known=known, **figures)
 
 
 def run_of(memory: int) -> Run:

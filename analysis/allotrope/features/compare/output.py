@@ -30,6 +30,7 @@ from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
 from .servers import (
     HEAP_PEAK,
     load_rows,
+    rising_quantities,
     server_document,
     server_legend,
     server_result,
@@ -141,6 +142,7 @@ CSV_COLUMNS = (
 def as_csv(comparison: Comparison) -> str:
     """One line per allocator and quantity; what is lacking is left empty."""
     lines: list[Sequence[Any]] = [CSV_COLUMNS]
+    rising = rising_quantities(comparison)
     for contender in comparison.contenders:
         known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
         for quantity in comparison.quantities():
@@ -148,7 +150,8 @@ def as_csv(comparison: Comparison) -> str:
             values = dataclasses.asdict(summary) if summary else {}
             if summary:
                 values["rounds"] = sum(value is not None for value in summary.rounds)
-                values["verdict"] = verdict_of(comparison, contender, summary)
+                more_is_better = quantity in rising
+                values["verdict"] = verdict_of(comparison, contender, summary, more_is_better)
             cells = known | {"quantity": quantity} | values
             lines.append([cells.get(column) for column in CSV_COLUMNS])
     return files.as_csv(lines)

@@ -36,6 +36,11 @@ def cpu_quantity(comparison: Comparison) -> str:
     return PER_REQUEST if REQUESTS in names else CPU
 
 
+def rising_quantities(comparison: Comparison) -> set[str]:
+    """Those of which more is better."""
+    return {METRIC + one.name for one in known_metrics(comparison) if one.more_is_better}
+
+
 # JSON
 
 
@@ -63,7 +68,7 @@ def server_result(comparison: Comparison, contender: Contender) -> dict[str, Any
     if comparison.plan.server is None:
         return {}
 
-    rising = {METRIC + one.name for one in known_metrics(comparison) if one.more_is_better}
+    rising = rising_quantities(comparison)
 
     def summary(quantity: str) -> dict[str, Any] | None:
         found = comparison.summary(contender, quantity)
