@@ -1037,6 +1037,22 @@ def test_csv_has_the_verdicts_of_the_json_where_more_is_better() -> None:
         assert said[f"metric:{name}"] == result[f"metric:{name}"]["verdict"] == verdict
 
 
+@pytest.mark.parametrize("even", [True, False])
+def test_until_looks_at_what_is_judged_of_a_server(even: bool) -> None:
+    """CPU per request: a load of a given time makes as many requests as it can, and CPU time of
+    that varies otherwise."""
+    known = [Metric("requests", "")]
+    comparison = served_comparison(known, until=0.02)
+    for number in range(16):
+        more = 1 + number % 2
+        for contender, factor in zip(comparison.contenders, (1, more)):
+            requests = 1000.0 * (factor if even else 1 / factor)
+            run = server_run_of(known, metrics={"requests": requests})
+            cpu = float(factor) if even else 1.0
+            contender.runs.append(dataclasses.replace(run, user_seconds=cpu))
+    assert comparison.is_narrow() is even
+
+
 def served_comparison(known: Sequence[Metric], **asked: Any) -> Comparison:
     """Of two builds of a server, whose load prints these."""
     contenders = [dataclasses.replace(glibc(), spec=spec, build=spec) for spec in ("old", "mine")]

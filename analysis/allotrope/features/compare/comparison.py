@@ -26,6 +26,7 @@ from ...system.allocators import Allocator, for_program, glibc
 from ...system.launch import Run
 from ...system.machine import busy_seconds
 from ..reach import served
+from ..server.metrics import REQUESTS, Metric
 from ..server.plan import ServerPlan
 from ..server.run import METRIC, ServerRun
 from ..server.run import QUANTITIES as SERVER_QUANTITIES
@@ -146,8 +147,18 @@ class Comparison:
         """What is measured of each run."""
         if not isinstance(self.reference_run, ServerRun):
             return QUANTITIES
-        metrics = (METRIC + one.name for one in self.reference_run.known)
+        metrics = (METRIC + one.name for one in self.known_metrics())
         return (*QUANTITIES, *SERVER_QUANTITIES, *metrics)
+
+    def known_metrics(self) -> Sequence[Metric]:
+        """What a server's load prints."""
+        return self.reference_run.known if isinstance(self.reference_run, ServerRun) else ()
+
+    def cpu_quantity(self) -> str:
+        """What is judged of CPU. It is per request where the load says how many there were: of a
+        load that lasts as long as it was told to, CPU time alone says nothing."""
+        names = [one.name for one in self.known_metrics()]
+        return "cpu_per_request_seconds" if REQUESTS in names else "cpu_seconds"
 
     def deterministic(self) -> bool | None:
         """Whether all runs under glibc wrote the same; None when that was not looked at."""
@@ -224,7 +235,7 @@ class Comparison:
         return all(self._is_narrow(one) for one in others)
 
     def _is_narrow(self, contender: Contender) -> bool:
-        summary = self.summary(contender, "cpu_seconds")
+        summary = self.summary(contender, self.cpu_quantity())
         ratio = summary.ratio_interval() if summary else None
         if summary is None or ratio is None or self.plan.until is None:
             return True  # more rounds would not tell more

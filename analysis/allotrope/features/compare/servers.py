@@ -15,7 +15,7 @@ from .comparison import QUANTITIES as COMMAND_QUANTITIES
 from .comparison import Comparison, Contender
 from .judged import interval_in_words, verdict_cell, verdict_of
 
-CPU, PER_REQUEST = "cpu_seconds", "cpu_per_request_seconds"
+PER_REQUEST = "cpu_per_request_seconds"
 HEAP_PEAK = (
     "heap peak: the most addresses that the heap had from the system, whether the program touched "
     "them or not, its own tables included, without what is mapped ahead of its blocks"
@@ -24,21 +24,9 @@ HEAP_PEAK = (
 LEAST_WANTED = (9, 8, 7, 6, 4, 1, 5, 3)
 
 
-def known_metrics(comparison: Comparison) -> list[Metric]:
-    run = comparison.reference_run
-    return list(run.known) if isinstance(run, ServerRun) else []
-
-
-def cpu_quantity(comparison: Comparison) -> str:
-    """Per request where the load says how many there were: of a load that lasts as long as it was
-    told to, CPU time alone says nothing."""
-    names = [one.name for one in known_metrics(comparison)]
-    return PER_REQUEST if REQUESTS in names else CPU
-
-
 def rising_quantities(comparison: Comparison) -> set[str]:
     """Those of which more is better."""
-    return {METRIC + one.name for one in known_metrics(comparison) if one.more_is_better}
+    return {METRIC + one.name for one in comparison.known_metrics() if one.more_is_better}
 
 
 # JSON
@@ -57,8 +45,8 @@ def server_document(comparison: Comparison) -> dict[str, Any] | None:
         "stop_timeout_seconds": plan.stop_timeout,
         "server_processors": list(processors.server),
         "load_processors": list(processors.load),
-        "metrics": [dataclasses.asdict(one) for one in known_metrics(comparison)],
-        "cpu_quantity": cpu_quantity(comparison),
+        "metrics": [dataclasses.asdict(one) for one in comparison.known_metrics()],
+        "cpu_quantity": comparison.cpu_quantity(),
         "killed": bool(run and run.killed),
     }
 
@@ -100,7 +88,7 @@ def with_ratio(text: str, summary: Summary) -> str:
     return text if summary.ratio is None else f"{text} ({summary.ratio:.2f})"
 
 
-def _tail(known: list[Metric]) -> Metric | None:
+def _tail(known: Sequence[Metric]) -> Metric | None:
     """The metric that says how slow the slowest are."""
     less = [one for one in known if not one.more_is_better]
     return next((one for one in less if one.name.startswith("p99")), less[0] if less else None)
@@ -108,10 +96,10 @@ def _tail(known: list[Metric]) -> Metric | None:
 
 def _shown(comparison: Comparison) -> tuple[Metric | None, Metric | None]:
     """The metrics that the table has room for."""
-    return shown_of(known_metrics(comparison))
+    return shown_of(comparison.known_metrics())
 
 
-def shown_of(known: list[Metric]) -> tuple[Metric | None, Metric | None]:
+def shown_of(known: Sequence[Metric]) -> tuple[Metric | None, Metric | None]:
     """How much was done in a second, and how slow the slowest were."""
     rates = [one for one in known if one.more_is_better and one.name != REQUESTS]
     rate = next((one for one in rates if one.name == THROUGHPUT), rates[0] if rates else None)
@@ -121,7 +109,7 @@ def shown_of(known: list[Metric]) -> tuple[Metric | None, Metric | None]:
 def server_rows(comparison: Comparison) -> list[list[str]]:
     """As of a command, header first, in the same order of importance."""
     rate, tail = _shown(comparison)
-    per_request = cpu_quantity(comparison) == PER_REQUEST
+    per_request = comparison.cpu_quantity() == PER_REQUEST
     header = ["allocator", "CPU µs/request" if per_request else "CPU s", "ratio", "CPU, memory"]
     header += [title_of(rate.name) if rate else "load s", "memory"]
     header += [tail.name if tail else "at end"]
@@ -134,7 +122,7 @@ def server_rows(comparison: Comparison) -> list[list[str]]:
 def _row(
     comparison: Comparison, contender: Contender, rate: Metric | None, tail: Metric | None
 ) -> list[str]:
-    quantity = cpu_quantity(comparison)
+    quantity = comparison.cpu_quantity()
     cpu = comparison.summary(contender, quantity)
     peak = comparison.summary(contender, "tree_peak_bytes")
     end = comparison.summary(contender, "memory_end_bytes")
@@ -193,7 +181,7 @@ def server_legend(comparison: Comparison, titles: Sequence[str]) -> list[str]:
         return ["No round was measured."]
     interval = interval_in_words(comparison, count)
     starts = "1 start" if count == 1 else f"{count} interleaved starts"
-    beside = {"memory", "at end", *(title_of(one.name) for one in known_metrics(comparison))}
+    beside = {"memory", "at end", *(title_of(one.name) for one in comparison.known_metrics())}
     others = "; others in parentheses" if beside & set(titles) else ""
     held = " memory: the most that all its processes held (PSS, looked at every 50 ms)."
     memory = held if {"memory", "CPU, memory"} & set(titles) else ""
@@ -216,7 +204,7 @@ def _cautions(comparison: Comparison) -> list[str]:
             f"The server does not end within {plan.stop_timeout:g} s of TERM and was killed each "
             "time, after it was measured; raise --stop-timeout, or tell it to heed TERM."
         )
-    names = [one.name for one in known_metrics(comparison)]
+    names = [one.name for one in comparison.known_metrics()]
     if not names:
         lines.append(
             "The load prints no figures that are known here; --metric 'requests=REGEX' gives CPU "
