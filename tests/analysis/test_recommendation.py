@@ -177,6 +177,21 @@ class TestTradeOff:
         case = Case().add("fast", 0.7, 150).add("lean", 1.1, 60).add("middle", 0.9, 90)
         assert case.said("Without a price").startswith("middle against glibc: 10% less CPU")
 
+    def test_neither_side_is_one_whom_an_equal_beats_in_the_other_quantity(self) -> None:
+        """Though its median is the least by a hair."""
+        case = Case().add("fast", 0.7, 140).add("cheap", 0.8, 100.2)
+        assert case.headline().text == "it is a trade-off: fast for speed, cheap for memory."
+        assert "20% less CPU" in case.said("cheap against glibc")
+        case = Case().add("fast", 0.7, 200).add("slowlean", 2.0, 80).add("lean", 0.9, 80.2)
+        assert case.headline().text == "it is a trade-off: fast for speed, lean for memory."
+        case = Case().add("fast", 0.7, 200).add("fast2", 0.701, 130)
+        assert case.headline().text == "it is a trade-off: fast2 for speed, glibc for memory."
+
+    def test_without_a_price_the_leaner_of_equals_is_named(self) -> None:
+        case = Case().add("fast", 0.7, 150).add("lean", 1.1, 60)
+        case.add("middle", 0.9, 95).add("middle2", 0.901, 75)
+        assert case.said("Without a price").startswith("middle2 against glibc: 10% less CPU")
+
     def test_another_choice_by_the_clock_is_told(self) -> None:
         case = Case().add("frugal", 0.7, wall=1).add("parallel", 0.9, wall=0.5)
         assert "parallel against frugal: 50% less wall time" in case.said("By the clock")

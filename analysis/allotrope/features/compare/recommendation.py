@@ -7,7 +7,8 @@ decided (statistics/verdicts.py). Memory must differ by 1 MiB as well to count i
 it does not, or perhaps not, that is said. *Fastest* are all that nobody is shown to be faster than,
 *leanest* likewise, so what chance may have ordered is not ordered here. Who belongs to both is the
 choice; when nobody does there is a trade-off with a price, and when the usual allocator belongs to
-both there is nothing to gain, or it is not decided.
+both there is nothing to gain, or it is not decided. A trade-off names nobody whom one of the same
+side beats in the other quantity.
 
 What the figures show beside that is in findings.py.
 """
@@ -148,15 +149,24 @@ class ComparisonEvidence:
         return f"{format_figure(summary['median'], 3)} s"
 
 
-def best(evidence: Evidence, quantity: str) -> list[str]:
-    """Those whom nobody is told to be better than, in the evidence's order."""
+def best(
+    evidence: Evidence, quantity: str, among: Sequence[str] | None = None
+) -> list[str]:
+    """Those whom nobody is told to be better than, in the evidence's order. among: None means all
+    candidates."""
 
     def beats(one: str, other: str) -> bool:
         ratio = evidence.ratio(one, other, quantity)
         return ratio is not None and ratio.is_less()
 
-    names = evidence.candidates
+    names = evidence.candidates if among is None else among
     return [name for name in names if not any(beats(other, name) for other in names)]
+
+
+def undominated(evidence: Evidence, equals: Sequence[str], quantity: str) -> Sequence[str]:
+    """Of equals in one quantity, those whom none of them is told to be better than in the other.
+    All of them where means of memory go round in a circle."""
+    return best(evidence, quantity, equals) or equals
 
 
 def least(evidence: Evidence, names: Sequence[str], quantity: str) -> str:
@@ -303,7 +313,11 @@ def choose(evidence: Evidence) -> list[Sentence]:
         return _without_a_winner(evidence)
     if both:
         return _take(evidence, [name for name in both if _is_told_apart(evidence, name)])
-    pair = _opposites(evidence, fastest, leanest)
+    pair = _opposites(
+        evidence,
+        undominated(evidence, fastest, "memory"),
+        undominated(evidence, leanest, "CPU"),
+    )
     if pair is None:
         text = (
             "the differences are so close to what can be told that they do not add up to a choice."
@@ -405,9 +419,8 @@ def _is_told_apart(evidence: Evidence, name: str) -> bool:
 def _without_a_winner(evidence: Evidence) -> list[Sentence]:
     """Somebody beats the baseline in one quantity, but who is best in both is not told from it."""
     base = evidence.baseline
-    free = [name for name in evidence.candidates if _costs_nothing(evidence, name)]
-    if free:
-        chosen = least(evidence, free, "CPU")
+    chosen = _without_price(evidence)
+    if chosen is not None:
         text = f"{chosen}: against {base} it costs nothing: {_both(evidence, chosen, base)}."
         return [Sentence("choice", "Choice", text)]
     better = [
@@ -475,13 +488,18 @@ def _trade(evidence: Evidence, fast: str, lean: str) -> list[Sentence]:
     for name in (fast, lean):
         text = f"{_both(evidence, name, base)}."
         sentences.append(Sentence("note", f"{name} against {base}", text))
-    free = [name for name in evidence.candidates if _costs_nothing(evidence, name)]
-    if free:
-        chosen = least(evidence, free, "CPU")
-        if chosen not in (fast, lean):
-            text = f"{chosen} against {base}: {_both(evidence, chosen, base)}."
-            sentences.append(Sentence("choice", "Without a price", text))
+    chosen = _without_price(evidence)
+    if chosen not in (None, fast, lean):
+        text = f"{chosen} against {base}: {_both(evidence, chosen, base)}."
+        sentences.append(Sentence("choice", "Without a price", text))
     return sentences
+
+
+def _without_price(evidence: Evidence) -> str | None:
+    """Of those that cost nothing, who has least CPU and is beaten by no equal in memory."""
+    free = [name for name in evidence.candidates if _costs_nothing(evidence, name)]
+    equals = undominated(evidence, best(evidence, "CPU", free), "memory")
+    return least(evidence, equals, "CPU") if free else None
 
 
 def _costs_nothing(evidence: Evidence, name: str) -> bool:
