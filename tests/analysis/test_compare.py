@@ -1023,6 +1023,20 @@ def test_coverage_is_not_said_to_be_more_than_it_is(
         assert any("Bar: 99.5% interval of the median ratio" in one.caption for one in figures)
 
 
+def test_a_tuned_glibc_is_not_the_reference() -> None:
+    """What it makes of the output is its own fault, and it is warmed up as others are."""
+    contenders = [glibc(), choose("glibc:perturb=5")]
+    plan = Plan(["true"], contenders, rounds=1, warmup=2)
+    assert steps(plan, 1) == 2 + 2 + 2 * 2
+    comparison = Comparison(plan)
+    for contender, wrote in zip((comparison.reference, *comparison.contenders), "aab"):
+        contender.outputs.add(wrote)
+        contender.runs.append(run_of(1))
+        contender.served = {"in_reach": True}
+    assert comparison.deterministic()
+    assert comparison.status(comparison.contenders[1]) == "different-output"
+
+
 def test_csv_has_the_verdicts_of_the_json_where_more_is_better() -> None:
     """Of twice the throughput, and of twice the wait."""
     known = [Metric("throughput", ""), Metric("p99_us", "", more_is_better=False)]

@@ -171,8 +171,8 @@ class Comparison:
         return len(outputs) <= 1
 
     def is_reference(self, allocator: Allocator) -> bool:
-        """Whether it is what ran before all others."""
-        return allocator.name == "glibc" and allocator.build == self.reference.allocator.build
+        """Whether it is what ran before all others. A tuned glibc is another allocator."""
+        return allocator.same_choice(self.reference.allocator)
 
     def confidence(self) -> float:
         """Of every interval."""

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
 from ...output.sentences import enumerate_names
-from ...system.allocators import OWN_VARIABLES, Allocator, own_missing, with_unwinder
+from ...system.allocators import OWN_VARIABLES, Allocator, glibc, own_missing, with_unwinder
 from ...system.errors import UserError
 from ...system.executables import SERVES_ITSELF, find_program, preload_obstacle
 from ...system.launch import Launch, Run, launch, launch_together
@@ -108,10 +108,8 @@ def padding_of_round(number: int) -> dict[str, str]:
 
 def steps(plan: Plan, rounds: int) -> int:
     """How many runs of the command a plan takes, for a progress bar."""
-    build = plan.allocators[plan.baseline].build
-    foreign = sum(
-        allocator.name != "glibc" or allocator.build != build for allocator in plan.allocators
-    )
+    reference = replace(glibc(), build=plan.allocators[plan.baseline].build)
+    foreign = sum(not allocator.same_choice(reference) for allocator in plan.allocators)
     timed = rounds + plan.latency
     return 2 + foreign * plan.warmup + len(plan.allocators) * (1 + timed)
 
