@@ -371,6 +371,24 @@ class TestDifference:
         other["results"][1]["version"] = "2"
         assert "The version of blocks:x=1.5 differs: None, then 2." in check_pair(one, other)
 
+    def test_other_work_of_the_same_command_is_told(self) -> None:
+        settings = {"input": None, "prepare": "sync", "duet": False}
+        server = {"metrics": [], "cpu_quantity": "cpu_seconds", "setup": None, "load": "ab -n 9"}
+        one = document((1, 1, 1), settings=settings, server=server)
+        other = document(
+            (1, 1, 1),
+            settings={"input": "data", "prepare": "true", "duet": True},
+            server=server | {"setup": "fill", "load": "ab -n 10"},
+        )
+        assert check_pair(one, one) == []
+        assert check_pair(one, other) == [
+            "The input differs: none, then data.",
+            "The preparation differs: sync, then true.",
+            "The setup differs: none, then fill.",
+            "The load differs: ab -n 9, then ab -n 10.",
+            "Only the later comparison is a duet.",
+        ]
+
     def test_a_figure_that_was_nought_has_no_ratio(self) -> None:
         """Nor one that may have been."""
         one = quantity(1, (1.0, 1.0, 1.0))

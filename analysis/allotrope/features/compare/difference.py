@@ -46,6 +46,7 @@ def check_pair(before: Document, after: Document) -> list[str]:
     notes = []
     if before["command"] != after["command"]:
         notes.append("The commands differ.")
+    notes += _notes_of_work(before, after)
     for key in ("cpu", "kernel", "libc"):
         old, new = (document["machine"].get(key) for document in (before, after))
         if old != new:
@@ -60,6 +61,31 @@ def check_pair(before: Document, after: Document) -> list[str]:
             f"Below {needed} rounds there is no interval but a range, which decides nothing."
         )
     return notes + _notes_of_status(before, after)
+
+
+def _notes_of_work(before: Document, after: Document) -> list[str]:
+    """What makes the same command do other work, or be measured otherwise."""
+    old, new = map(_work, (before, after))
+    notes = [
+        f"The {key} differs: {old[key] or 'none'}, then {new[key] or 'none'}."
+        for key in old
+        if old[key] != new[key]
+    ]
+    duets = [bool((one.get("settings") or {}).get("duet")) for one in (before, after)]
+    if duets[0] != duets[1]:
+        notes.append(f"Only the {'earlier' if duets[0] else 'later'} comparison is a duet.")
+    return notes
+
+
+def _work(document: Document) -> dict[str, str | None]:
+    """Beside the command, which of a server is the server's."""
+    settings, server = (document.get(part) or {} for part in ("settings", "server"))
+    return {
+        "input": settings.get("input"),
+        "preparation": settings.get("prepare"),
+        "setup": server.get("setup"),
+        "load": server.get("load"),
+    }
 
 
 def _rounds_needed(document: Document) -> int:
