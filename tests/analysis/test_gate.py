@@ -18,6 +18,7 @@ from allotrope.features.compare.difference import (
     difference_lines,
     difference_rows,
     difference_sentences,
+    judge_changes,
     quotient,
 )
 from allotrope.features.compare.gate import (
@@ -388,6 +389,21 @@ class TestDifference:
             "The load differs: ab -n 9, then ab -n 10.",
             "Only the later comparison is a duet.",
         ]
+
+    def test_any_is_whoever_is_in_both(self) -> None:
+        """Who is only in the later one has no change. By name it is asked for in vain."""
+        before, after = document((1, 1, 1)), document((1, 1, 1))
+        after["results"].append(after["results"][1] | {"spec": "new"})
+        (judgement,) = judge_changes([parse_condition("any.cpu > 5%")], before, after)
+        assert judgement.spec == "blocks:x=1.5" and judgement.met is False
+        (judgement,) = judge_changes([parse_condition("new.cpu > 5%")], before, after)
+        assert judgement.met and "no figures" in judgement.line
+        pair = ({"programs": [entry("a", one)]} for one in (before, after))
+        judged = judge_programs([parse_condition("any.cpu > 5%")], *reversed([*pair]))
+        assert [one.met for one in judged["a"]] == [False]
+        del before["results"][1]
+        with pytest.raises(UserError, match="any is every allocator but the baseline"):
+            judge_changes([parse_condition("any.cpu > 5%")], before, after)
 
     def test_a_figure_that_was_nought_has_no_ratio(self) -> None:
         """Nor one that may have been."""

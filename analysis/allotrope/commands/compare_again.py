@@ -11,7 +11,6 @@ import click
 from ..features.compare import output as compare_output
 from ..features.compare.difference import (
     Difference,
-    change_of,
     compare_pair,
     difference_csv,
     difference_document,
@@ -19,6 +18,7 @@ from ..features.compare.difference import (
     difference_markdown,
     difference_rows,
     difference_sentences,
+    judge_changes,
     text_columns,
 )
 from ..features.compare.difference_page import difference_page
@@ -113,7 +113,7 @@ def show_difference(source: str, against: str, gate: Sequence[Condition], files:
         _check_gate_again(gate, after, min(before["rounds"], after["rounds"]))
         if kind == ONE_COMMAND:
             difference = compare_pair((against, before), (source, after))
-            judged = {"": judge(gate, after, change_of(before, after))}
+            judged = {"": judge_changes(gate, before, after)}
         else:
             difference = compare_suites((against, before), (source, after))
             judged = judge_programs(gate, after, before)

@@ -23,6 +23,7 @@ from ...statistics.verdicts import THRESHOLD, Interval, Outcome, Weight, is_told
 from ...system.errors import UserError
 from .findings import cpu_quantity, memory_quantity
 from .gate import UNFIT, Condition, Figure, Judgement, summaries, unfit_result
+from .gate import judge as judge_conditions
 from .judged import few_rounds, verdict_in_words, weighed
 
 Document = Mapping[str, Any]
@@ -467,3 +468,9 @@ def change_of(before: Document, after: Document) -> Callable[[Condition, str, st
         return _changed(old, new, after["baseline"], spec, key)
 
     return change
+
+
+def judge_changes(
+    conditions: Sequence[Condition], before: Document, after: Document
+) -> list[Judgement]:
+    return judge_conditions(conditions, after, change_of(before, after), _by_spec(before))

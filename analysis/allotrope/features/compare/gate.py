@@ -11,7 +11,7 @@ memory that is too little to count in a choice, or perhaps is; the line says so.
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Container, Mapping, Sequence
 
 from ...output.sentences import counted
 from ...output.units import format_bytes, format_ratio
@@ -246,11 +246,15 @@ def summaries(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _subjects(condition: Condition, document: Document) -> list[tuple[str, str]]:
-    """The allocators and the quantity's key that a condition is about."""
+def _subjects(
+    condition: Condition, document: Document, earlier: Container[str] | None
+) -> list[tuple[str, str]]:
+    """The allocators and the quantity's key that a condition is about. earlier: as of judge()."""
     known = quantities(document)
     specs = [str(result["spec"]) for result in document["results"]]
     subject, name = condition.named(specs)
+    if subject == ANY and earlier is not None:
+        specs = [spec for spec in specs if spec in earlier]
     about = _about(condition, subject, specs, document["baseline"])
     if name not in known:
         raise _no_quantity(condition, name, known)
@@ -295,13 +299,15 @@ def judge(
     conditions: Sequence[Condition],
     document: Document,
     figure_of: Callable[[Condition, str, str], Figure | None] | None = None,
+    earlier: Container[str] | None = None,
 ) -> list[Judgement]:
     """Each condition, for each allocator that it is about. figure_of: of a condition, a spec and
-    a quantity's key, where it is not the document's own."""
+    a quantity's key, where it is not the document's own. earlier: the specs of an earlier
+    comparison, if changes since then are judged; `any` is whoever is in both."""
     results = {result["spec"]: result for result in document["results"]}
     judgements = []
     for given in conditions:
-        for spec, key in _subjects(given, document):
+        for spec, key in _subjects(given, document, earlier):
             condition = given.about(key)
             if figure_of is None:
                 _refuse_ratio_to_itself(condition, spec, document["baseline"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ...output.sentences import counted, enumerate_names
 from ...output.terminal import print_wrapped
-from ..compare.difference import change_of
+from ..compare.difference import judge_changes
 from ..compare.gate import (
     Condition,
     Judgement,
@@ -63,7 +63,7 @@ def _judge_program(
             why = f" ({one['reason'] or one['status']})"
             return [without_figures(each, each.subject, why=why) for each in conditions]
     *before, after = (one["comparison"] for one in there)
-    return judge(conditions, after, change_of(before[0], after) if before else None)
+    return judge_changes(conditions, before[0], after) if before else judge(conditions, after)
 
 
 def suite_gate_lines(judged: Mapping[str, Sequence[Judgement]]) -> list[str]:
