@@ -462,6 +462,13 @@ def test_a_report_that_cannot_be_written_is_told_before_the_run(real: Command) -
     assert real.run("run", "-a", "bsd", *words, "--", "echo", "ran").stdout == "ran\n"
 
 
+def test_reports_may_share_standard_error(real: Command) -> None:
+    for words in (("--stats", "--latency"), ("--stats=-", "--latency=-", "--log=-")):
+        done = real.run("run", "-a", "bsd", *words, "--", "echo", "ran")
+        assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+        assert done.stderr
+
+
 def test_list_has_presets_options_and_defaults(real: Command) -> None:
     shown = real.run("list").stdout
     # Keywords of any length stand off what is said of them.

@@ -110,8 +110,10 @@ def run(
     if log is not None:
         environment["ALLOTROPE_LOG"] = from_anywhere(log)
     reports = {"--stats": stats, "--latency": latency, "--log": log}
-    # The program writes these; a folder that is missing is told now. Devices are not looked at.
-    need_writable({name: file for name, file in reports.items() if file and file[:5] != "/dev/"})
+    # The program writes these; a folder that is missing is told now. Devices are not looked at, nor
+    # is standard error, which all may share.
+    named = {name: file for name, file in reports.items() if file and file != "-"}
+    need_writable({name: file for name, file in named.items() if file[:5] != "/dev/"})
     heed_signals()
     try:
         os.execve(program, command, environment)
