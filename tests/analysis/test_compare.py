@@ -1023,6 +1023,27 @@ def test_coverage_is_not_said_to_be_more_than_it_is(
         assert any("Bar: 99.5% interval of the median ratio" in one.caption for one in figures)
 
 
+def test_an_account_that_failed_twice_is_left_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Presets of one allocator have a folder together."""
+    comparison = Comparison(Plan(["true"], [choose("blocks")]))
+    runner = Runner(comparison, tmp_path, lambda step, runs: None)
+
+    def fail(*_: Any, settings: dict[str, str], **how: Any) -> Run:
+        for file in settings.values():
+            if file.startswith(str(tmp_path)):
+                Path(file).write_text("{}")
+        return dataclasses.replace(run_of(1), exit_status=1)
+
+    monkeypatch.setattr(runner, "_run", fail)
+    runner.take_accounts()
+    assert comparison.baseline.failure is not None
+    folders = sorted(one.name for one in tmp_path.iterdir())
+    assert folders == ["account-blocks", "sites-blocks"]
+    assert not [*tmp_path.glob("*/*")]
+
+
 def test_a_tuned_glibc_is_not_the_reference() -> None:
     """What it makes of the output is its own fault, and it is warmed up as others are."""
     contenders = [glibc(), choose("glibc:perturb=5")]

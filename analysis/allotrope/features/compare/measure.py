@@ -330,11 +330,11 @@ class Runner:
         if self._ended_well(run):
             self._note_output(contender, self.written)
         else:
-            for folder in (accounts, places):
-                _empty(folder)
+            _empty(accounts, places)
             watched = f"for, when watched, it ended so: {self._ending(run)}"
             again = self._attempt(contender, "accounting", **how)
             if again is None:
+                _empty(accounts, places)
                 return
             contender.served_missing = watched
         if self.comparison.sites is None:
@@ -349,8 +349,7 @@ class Runner:
         else:
             self._prove_served(contender, again, reports, None)
         served.note_share(contender.served, contender.heap)
-        for folder in (accounts, places):
-            _empty(folder)
+        _empty(accounts, places)
 
     def take_latencies(self) -> None:
         """Calls are timed when all else is measured: who cannot be watched has only no figures of
@@ -531,6 +530,8 @@ class Runner:
         return run_shell(script, stdin=stdin, cwd=self.plan.directory, env=self.plan.surroundings())
 
 
-def _empty(folder: Path) -> None:
-    for file in folder.iterdir():
-        file.unlink()
+def _empty(*folders: Path) -> None:
+    """The next contender of the same name writes there."""
+    for folder in folders:
+        for file in folder.iterdir():
+            file.unlink()
