@@ -1023,6 +1023,15 @@ def test_coverage_is_not_said_to_be_more_than_it_is(
         assert any("Bar: 99.5% interval of the median ratio" in one.caption for one in figures)
 
 
+@pytest.mark.parametrize("written", ["{build} -p {port}", "'{build}' -p {port}"])
+def test_a_build_whose_name_has_spaces_is_one_word_of_a_server(written: str) -> None:
+    build = dataclasses.replace(glibc(), build="/my programs/server")
+    plan = Plan(["{build}"], [build], server=ServerPlan(written, None, "true"))
+    server = plan.server_of(build)
+    assert server is not None
+    assert server.command() == ["/my programs/server", "-p", "{port}"]
+
+
 def test_an_account_that_failed_twice_is_left_to_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ measure.py carries a plan out and fills these in; whoever shows or judges a comp
 
 import datetime
 import os
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -77,19 +78,23 @@ class Plan:
 
     def command_of(self, allocator: Allocator) -> list[str]:
         """What runs under it: {build} stands for the program of its build."""
-        build = allocator.build
-        return [word if build is None else word.replace(BUILD, build) for word in self.command]
+        return _with_build(self.command, allocator.build)
 
     def server_of(self, allocator: Allocator) -> ServerPlan | None:
         if self.server is None or allocator.build is None:
             return self.server
-        return replace(self.server, server=self.server.server.replace(BUILD, allocator.build))
+        words = _with_build(self.server.command(), allocator.build)
+        return replace(self.server, server=shlex.join(words))
 
     def surroundings(self) -> dict[str, str]:
         """The environment of shell commands."""
         return {name: value for name, value in os.environ.items() if name not in self.unset} | dict(
             self.environment
         )
+
+
+def _with_build(command: Sequence[str], build: str | None) -> list[str]:
+    return [word if build is None else word.replace(BUILD, build) for word in command]
 
 
 @dataclass(frozen=True)
