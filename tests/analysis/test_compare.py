@@ -20,6 +20,7 @@ from typing import Any, Sequence
 
 import jsonschema
 import pytest
+from allotrope.features.compare import comparison as comparison_module
 from allotrope.features.compare import page as compare_page
 from allotrope.features.compare.accounts import read_accounts
 from allotrope.features.compare.collector import collected, collections_line, kinds, least_running
@@ -47,7 +48,7 @@ from allotrope.features.server.run import ServerRun
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.statistics.intervals import JUDGED_CONFIDENCE, confidence_of_each
-from allotrope.system.allocators import choose, glibc
+from allotrope.system.allocators import Allocator, choose, glibc
 from allotrope.system.launch import Run
 from allotrope.system.process_tree import image_of
 from conftest import Command
@@ -1030,6 +1031,25 @@ def test_a_build_whose_name_has_spaces_is_one_word_of_a_server(written: str) -> 
     server = plan.server_of(build)
     assert server is not None
     assert server.command() == ["/my programs/server", "-p", "{port}"]
+
+
+def test_glibc_is_preloaded_into_each_build_as_that_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Into a program that is linked with another malloc. Builds alone are compared as they are."""
+
+    def preloaded(chosen: Allocator, name: str) -> Allocator:
+        return dataclasses.replace(chosen, library=Path(name))
+
+    monkeypatch.setattr(comparison_module, "for_program", preloaded)
+    builds = [dataclasses.replace(glibc(), build=name) for name in ("old", "new")]
+    others = [dataclasses.replace(choose("bsd"), build=name) for name in ("old", "new")]
+    several = Comparison(Plan(["./{build}"], [*builds, *others], baseline=1))
+    contenders = [several.reference, *several.contenders]
+    names = [str(one.allocator.library) for one in contenders]
+    assert names == ["new", "old", "new", "old", "new"]
+    alone = Comparison(Plan(["./{build}"], builds))
+    assert [one.allocator.library for one in (alone.reference, *alone.contenders)] == [None] * 3
 
 
 def test_an_account_that_failed_twice_is_left_to_nobody(

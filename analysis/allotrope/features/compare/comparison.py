@@ -80,6 +80,13 @@ class Plan:
         """What runs under it: {build} stands for the program of its build."""
         return _with_build(self.command, allocator.build)
 
+    def as_preloaded(self, allocator: Allocator) -> Allocator:
+        """As it is preloaded into its program. Where builds alone differ, each keeps the malloc
+        that it is linked with."""
+        if self.compares_builds_alone():
+            return allocator
+        return for_program(allocator, self.command_of(allocator)[0])
+
     def server_of(self, allocator: Allocator) -> ServerPlan | None:
         if self.server is None or allocator.build is None:
             return self.server
@@ -132,12 +139,10 @@ class Comparison:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.started = datetime.datetime.now(datetime.timezone.utc)
-        program = plan.command[0]
-        self.contenders = [Contender(for_program(one, program)) for one in plan.allocators]
+        self.contenders = [Contender(plan.as_preloaded(one)) for one in plan.allocators]
         self.baseline = self.contenders[plan.baseline]
-        self.reference = Contender(
-            for_program(replace(glibc(), build=self.baseline.allocator.build), program)
-        )
+        reference = replace(glibc(), build=self.baseline.allocator.build)
+        self.reference = Contender(plan.as_preloaded(reference))
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
