@@ -1052,6 +1052,15 @@ def test_glibc_is_preloaded_into_each_build_as_that_needs(
     assert [one.allocator.library for one in (alone.reference, *alone.contenders)] == [None] * 3
 
 
+def test_a_page_does_not_say_that_rounds_were_asked_for() -> None:
+    """With --until they are those that it took, and of a short command they were chosen."""
+    comparison = Comparison(Plan(["true"], [glibc()], until=0.02))
+    comparison.baseline.runs += [run_of(1)] * 32
+    document = as_document(comparison, machine={})
+    assert ", 32 rounds, ratios to glibc" in (compare_page.compare_page(document).subtitle or "")
+    assert compare_page.settings(document)[0] == ["rounds", "32"]
+
+
 def test_an_account_that_failed_twice_is_left_to_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

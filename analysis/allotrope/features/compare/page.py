@@ -16,6 +16,7 @@ from ...output.page import (
     symbol,
 )
 from ...output.plots import interval_bar, legend, ratio_layout
+from ...output.sentences import counted
 from ...output.units import (
     MEBIBYTE,
     format_bytes,
@@ -63,11 +64,10 @@ def quantities(document: Document) -> Sequence[tuple[str, str, Callable[[float],
 
 
 def compare_page(document: Document) -> Page:
-    rounds = document["rounds"]
     return Page(
         title="Allocators compared",
         command=command_line(document),
-        subtitle=f"{document['date']}, {rounds} round{'' if rounds == 1 else 's'} asked for, "
+        subtitle=f"{document['date']}, {counted(document['rounds'], 'round')}, "
         f"ratios to {document['baseline']} in the same round",
         advice=recommend(document),
         sections=sections(document),
@@ -419,7 +419,7 @@ def settings(document: Document) -> list[list[str]]:
         for key, value in document["settings"].items()
         if value is not None
     ]
-    return [["rounds asked for", str(document["rounds"])], *given]
+    return [["rounds", str(document["rounds"])], *given]
 
 
 def machine_section(machine: Mapping[str, Any], asked: Sequence[Sequence[str]]) -> Section:
