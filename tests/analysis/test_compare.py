@@ -1061,6 +1061,20 @@ def test_a_page_does_not_say_that_rounds_were_asked_for() -> None:
     assert compare_page.settings(document)[0] == ["rounds", "32"]
 
 
+@pytest.mark.parametrize(
+    "script, line",
+    [
+        ("a b", "`sh -c 'a b'`"),
+        ("a `b`", "`` sh -c 'a `b`' ``"),
+        ("a ``b` c", "``` sh -c 'a ``b` c' ```"),
+        ("a\n\nb", "`sh -c 'a  b'`"),
+    ],
+)
+def test_a_command_is_one_span_of_code_in_markdown(script: str, line: str) -> None:
+    comparison = Comparison(Plan(["sh", "-c", script], [glibc()]))
+    assert as_markdown(comparison).splitlines()[:2] == [line, ""]
+
+
 def test_an_account_that_failed_twice_is_left_to_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

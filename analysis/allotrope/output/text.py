@@ -37,6 +37,14 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", r"\x0a")
 
 
+def markdown_code(text: str) -> str:
+    """A span in GitHub's Markdown, on one line. Only a fence longer than each row of backticks
+    inside ends it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence, room = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{room}{text}{room}{fence}".replace("\n", " ")
+
+
 def markdown_table(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
     """Lines of a table in GitHub's Markdown, header first. left: the columns of words; figures are
     set at the right."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from ...output import files
 from ...output.sentences import LITTLE, Sentence
 from ...output.terminal import columns_that_fit, print_table, print_wrapped, table_width
-from ...output.text import markdown_table
+from ...output.text import markdown_code, markdown_table
 from ...output.units import (
     format_bytes,
     format_count,
@@ -329,7 +329,7 @@ def _what_went_wrong(comparison: Comparison, titles: Sequence[str]) -> list[str]
 def as_markdown(comparison: Comparison, advice: Sequence[Sentence] = ()) -> str:
     rows = table_rows(comparison)
     table = markdown_table(rows, left=(0, len(rows[0]) - 1))
-    lines = [f"`{shlex.join(comparison.plan.command)}`", "", *table]
+    lines = [markdown_code(shlex.join(comparison.plan.command)), "", *table]
     load = load_rows(comparison) if comparison.plan.server else []
     if load[1:]:
         lines += ["", "What the load said:", "", *markdown_table(load, (0, 1, 4))]
