@@ -539,7 +539,6 @@ class TestSuites:
         done = real.run(*line)
         assert done.returncode == 3 and "Of 2 judgements: 2 failures" in done.stdout, done.stderr
 
-
     def test_a_condition_that_cannot_be_judged_costs_no_result(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

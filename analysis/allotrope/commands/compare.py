@@ -259,8 +259,7 @@ def compare_allocators(
     need_readable("--input", settings["input"])
     plan = Plan(command, contenders, place, server=server, **settings)
     rounds = last_rounds(gate, plan)
-    has_server = plan.server is not None
-    check_gate(gate, plan.allocators, plan.baseline, rounds, has_server, plan.duet)
+    check_gate(gate, plan.allocators, plan.baseline, rounds, server is not None, plan.duet)
     return compare_command(plan, witness, files, gate)
 
 

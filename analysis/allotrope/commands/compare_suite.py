@@ -143,9 +143,7 @@ def tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def show_suite(
-    console: Console, document: Document, gate: Sequence[Condition]
-) -> None:
+def show_suite(console: Console, document: Document, gate: Sequence[Condition]) -> None:
     for title, rows, left, by_row in tables(document):
         if by_row:
             print_line(console, title, "bold")

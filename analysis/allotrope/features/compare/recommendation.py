@@ -149,9 +149,7 @@ class ComparisonEvidence:
         return f"{format_figure(summary['median'], 3)} s"
 
 
-def best(
-    evidence: Evidence, quantity: str, among: Sequence[str] | None = None
-) -> list[str]:
+def best(evidence: Evidence, quantity: str, among: Sequence[str] | None = None) -> list[str]:
     """Those whom nobody is told to be better than, in the evidence's order. among: None means all
     candidates."""
 
