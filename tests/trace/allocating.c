@@ -2,6 +2,7 @@
 /* allocating.c: known allocations for the tests of `allotrope events`.
  *
  *   allocating plain        100 blocks of 1..100 bytes; the even ones are freed, one is resized
+ *   allocating resized      a block that grows and is freed, one that grows, shrinks and is not
  *   allocating nested       allocates four calls down
  *   allocating threads      blocks that another thread frees, again and again, from 8 threads
  *   allocating fork         a child frees what its parent allocated, and more; then _exit
@@ -60,6 +61,12 @@ static void plain(void)
     free(aligned_alloc(256, 70000));
 }
 
+static void resized(void)
+{
+    free(realloc(malloc(1000), 50000));
+    mailbox[0] = realloc(realloc(malloc(1000), 1 << 20), 10);
+}
+
 static void threads(void)
 {
     pthread_t thread[8];
@@ -99,6 +106,8 @@ int main(int argc, char **argv)
         free(outermost(3));
     else if (strcmp(what, "plain") == 0)
         plain();
+    else if (strcmp(what, "resized") == 0)
+        resized();
     else if (strcmp(what, "threads") == 0)
         threads();
     else if (strcmp(what, "threadlets") == 0)

@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from allotrope.features.lifetimes.measure import age_steps, resolution
+from allotrope.features.lifetimes.measure import (
+    LIFE,
+    NEVER,
+    RESIZE,
+    Lives,
+    age_steps,
+    rates,
+    resolution,
+)
+from allotrope.features.lifetimes.page import advice as lifetimes_advice
 from allotrope.features.replay.advice import advice
 from allotrope.features.replay.measure import summary
 from allotrope.features.replay.output import print_results
@@ -382,6 +391,37 @@ def test_lifetimes_of_known_objects(command: Command, tmp_path: Path) -> None:
     assert found["live_objects"] == found["objects"] - found["frees"]
     assert found["rates"][-1]["live"] == found["live_objects"]
     assert "How long objects live" in (tmp_path / "p.html").read_text()
+
+
+@pytest.mark.parametrize("word", ["events", "record"])
+def test_a_resize_counts_from_when_it_was_made(command: Command, tmp_path: Path, word: str) -> None:
+    """Against the reader's own account, which follows each block."""
+    file = tmp_path / word
+    done = command.run(word, "-o", str(file), "--", PROGRAM, "resized")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(command.run("lifetimes", str(file), "--json", "-").stdout)
+    totals = info(file)
+    assert totals["resizes"] >= 3
+    assert sum(row["allocated_bytes"] for row in found["rates"]) == totals["bytes"]
+    assert found["rates"][-1]["live_bytes"] == totals["live_bytes"]
+    for rows in (found["sizes"], found["sites"]):
+        assert sum(row["never_freed_bytes"] for row in rows) == totals["live_bytes"]
+    share = totals["live_bytes"] / sum(row["bytes"] for row in found["sizes"])
+    (said,) = (one.text for one in lifetimes_advice(found) if one.title == "Never freed")
+    assert said.endswith(f" were live at the end, {share:.2%} of all bytes.")
+
+
+def test_a_block_that_grows_is_small_until_it_grows() -> None:
+    """And what it shrinks by is live no more."""
+    objects = np.zeros(2, LIFE)
+    objects["born_clock"], objects["died_clock"] = (0, 10), (90, NEVER)
+    objects["first_size"], objects["size"], objects["last_size"] = (1, 20), (1000, 20), (300, 20)
+    resizes = np.array([(50, 1, 1000), (70, 1000, 300)], RESIZE)
+    lives = Lives({"clock": "instructions", "length": 100}, objects, resizes, [], None)
+    found = rates(lives, 10)
+    assert [row["live_bytes"] for row in found] == [1, *[21] * 4, *[1020] * 2, *[320] * 2, 20]
+    assert [row["allocated_bytes"] for row in found] == [1, 20, 0, 0, 0, 1000, 0, 300, 0, 0]
+    assert [row["live"] for row in found] == [1, *[2] * 8, 1]
 
 
 def test_a_trace_and_a_recording_name_the_same_sites(command: Command, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 
-/* JSON, a struct for each object, their stacks. */
+/* JSON, a struct for each object and for each resize, the objects' stacks. */
 int command_lives(const char *path);
 /* For the replay's player (operations.h). */
 int command_operations(const char *path, const char *output);

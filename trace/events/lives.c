@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * lives.c: each object's birth and death, and the stacks that asked for it.
+ * lives.c: each object's birth, resizes and death, and the stacks that asked for it.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -12,11 +12,21 @@
 
 /* As analysis/allotrope/features/lifetimes/measure.py reads it. */
 struct life {
-    uint64_t born_clock, died_clock; /* died: UINT64_MAX when it was never freed */
-    uint64_t born_bytes, died_bytes; /* allocated by the whole program before */
-    uint64_t size;                   /* the largest that was asked for */
-    uint64_t stack;                  /* which of the stacks behind the lives */
+    uint64_t born_clock, died_clock;      /* died: UINT64_MAX when it was never freed */
+    uint64_t born_bytes, died_bytes;      /* allocated by the whole program before */
+    uint64_t first_size, size, last_size; /* asked for; size: the largest */
+    uint64_t stack;                       /* which of the stacks behind the resizes */
     uint32_t born_thread, died_thread;
+};
+
+struct resize {
+    uint64_t clock;
+    uint64_t before, after; /* the object's size */
+};
+
+struct resizes {
+    struct resize *all;
+    size_t count, capacity;
 };
 
 /* Who asked: each stack of return addresses once, found by its hash. */
@@ -73,6 +83,31 @@ static uint64_t stack_of(struct stacks *stacks, const struct allocation *one)
     return *bucket - 1;
 }
 
+static struct life begin_life(struct stacks *stacks, const struct allocation *one)
+{
+    return (struct life){.born_clock = one->clock,
+                         .died_clock = UINT64_MAX,
+                         .born_bytes = one->bytes,
+                         .died_bytes = UINT64_MAX,
+                         .first_size = one->size,
+                         .size = one->size,
+                         .last_size = one->size,
+                         .stack = stack_of(stacks, one),
+                         .born_thread = one->thread};
+}
+
+static void note_resize(struct resizes *resizes, struct life *life, const struct allocation *one)
+{
+    if (resizes->count == resizes->capacity) {
+        resizes->capacity = resizes->capacity ? 2 * resizes->capacity : 1024;
+        resizes->all = grown(resizes->all, resizes->capacity, sizeof *resizes->all);
+    }
+    resizes->all[resizes->count++] = (struct resize){one->clock, life->last_size, one->size};
+    life->last_size = one->size;
+    if (one->size > life->size)
+        life->size = one->size;
+}
+
 static void end_life(struct life *life, const struct allocation *one)
 {
     life->died_clock = one->clock;
@@ -86,6 +121,7 @@ int command_lives(const char *path)
     struct allocation one;
     size_t capacity = 1 << 16;
     struct stacks stacks = {0};
+    struct resizes resizes = {0};
     struct life *life = grown(NULL, capacity, sizeof *life);
     while (allocations_next(all, &one)) {
         if (one.type == ALLOCATION_FREE) {
@@ -93,28 +129,24 @@ int command_lives(const char *path)
             continue;
         }
         if (one.type == ALLOCATION_RESIZE) {
-            if (one.size > life[one.object].size)
-                life[one.object].size = one.size;
+            note_resize(&resizes, &life[one.object], &one);
             continue;
         }
         if (one.object == capacity) {
             capacity *= 2;
             life = grown(life, capacity, sizeof *life);
         }
-        life[one.object] = (struct life){.born_clock = one.clock,
-                                         .died_clock = UINT64_MAX,
-                                         .born_bytes = one.bytes,
-                                         .died_bytes = UINT64_MAX,
-                                         .size = one.size,
-                                         .stack = stack_of(&stacks, &one),
-                                         .born_thread = one.thread};
+        life[one.object] = begin_life(&stacks, &one);
     }
     print_facts(all);
     size_t count = allocations_counts(all)->objects;
     if (count > 0)
         fwrite(life, sizeof *life, count, stdout);
+    if (resizes.count > 0)
+        fwrite(resizes.all, sizeof *resizes.all, resizes.count, stdout);
     fwrite(stacks.words, sizeof *stacks.words, stacks.used, stdout);
     free(life);
+    free(resizes.all);
     free(stacks.words);
     free(stacks.first);
     free(stacks.buckets);

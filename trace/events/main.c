@@ -6,7 +6,7 @@
  *   allotrope-events record [options] -- COMMAND...   runs it and records its events
  *   allotrope-events info FILE                        JSON: what the file holds
  *   allotrope-events dump FILE                        CSV: a row for each event
- *   allotrope-events lives FILE                       JSON, a struct for each object, their stacks
+ *   allotrope-events lives FILE                       JSON, objects, resizes, stacks (lives.c)
  *   allotrope-events operations FILE OUTPUT           for the replay's player (operations.h)
  *
  * FILE is a recording of `record`, or a trace.

@@ -28,14 +28,15 @@ from ...system.symbols import Symbols
 
 NEVER = np.iinfo(np.uint64).max
 
-# struct life of trace/events/lives.c.
+# struct life and struct resize of trace/events/lives.c.
 LIFE = np.dtype(
     [
         *((name, "<u8") for name in ("born_clock", "died_clock", "born_bytes", "died_bytes")),
-        *((name, "<u8") for name in ("size", "stack")),
+        *((name, "<u8") for name in ("first_size", "size", "last_size", "stack")),
         *((name, "<u4") for name in ("born_thread", "died_thread")),
     ]
 )
+RESIZE = np.dtype([(name, "<u8") for name in ("clock", "before", "after")])
 
 Numbers = NDArray[np.float64]
 
@@ -46,6 +47,7 @@ class Lives:
 
     facts: dict[str, Any]  # totals; keys of docs/events-format.md, `info`
     objects: NDArray[np.void]  # of dtype LIFE
+    resizes: NDArray[np.void]  # of dtype RESIZE, in order
     stacks: list[tuple[int, ...]]  # return addresses, innermost first; objects tell which
     warning: str | None  # the file is damaged or cut; what came before is here
 
@@ -88,8 +90,9 @@ def read_lives(path: str | Path) -> Lives:
         raise UserError(why, max(answer.status, 1))
     facts = json.loads(line)
     objects = np.frombuffer(rest, LIFE, count=facts["objects"])
-    stacks = _stacks(np.frombuffer(rest, "<u8", offset=objects.nbytes).tolist())
-    return Lives(facts, objects, stacks, answer.message or None)
+    resizes = np.frombuffer(rest, RESIZE, count=facts["resizes"], offset=objects.nbytes)
+    words = np.frombuffer(rest, "<u8", offset=objects.nbytes + resizes.nbytes)
+    return Lives(facts, objects, resizes, _stacks(words.tolist()), answer.message or None)
 
 
 def _stacks(words: list[int]) -> list[tuple[int, ...]]:
@@ -199,7 +202,7 @@ def _group(lives: Lives, chosen: NDArray[Any], ages: Numbers) -> dict[str, Any]:
         "bytes": int(of_size.sum()),
         "median_age_bytes": int(median) if np.isfinite(median) else None,
         "never_freed": int(never.sum()),
-        "never_freed_bytes": int(of_size[never].sum()),
+        "never_freed_bytes": int(lives.objects["last_size"][chosen][never].sum()),
     }
 
 
@@ -226,15 +229,17 @@ def _counts(clocks: NDArray[Any], edges: Numbers, weights: Numbers | None = None
 
 def rates(lives: Lives, parts: int = 100) -> list[dict[str, Any]]:
     """The run in equal parts of its clock: what was allocated and freed in each, and what was
-    live at its end."""
+    live at its end. A resize allocates what the object has from then on."""
     edges = np.linspace(0, max(lives.length, 1), parts + 1)
-    size = lives.objects["size"].astype(float)
-    born, died = lives.objects["born_clock"], lives.objects["died_clock"][lives.freed]
-    allocated, freed = _counts(born, edges), _counts(died, edges)
-    allocated_bytes = _counts(born, edges, size)
-    freed_bytes = _counts(died, edges, size[lives.freed])
+    objects, resizes, ended = lives.objects, lives.resizes, lives.objects[lives.freed]
+    allocated = _counts(objects["born_clock"], edges)
+    freed = _counts(ended["died_clock"], edges)
+    allocated_bytes = _counts(objects["born_clock"], edges, objects["first_size"].astype(float))
+    allocated_bytes += _counts(resizes["clock"], edges, resizes["after"].astype(float))
+    given_back = _counts(ended["died_clock"], edges, ended["last_size"].astype(float))
+    given_back += _counts(resizes["clock"], edges, resizes["before"].astype(float))
     live = np.cumsum(allocated - freed)
-    live_bytes = np.cumsum(allocated_bytes - freed_bytes)
+    live_bytes = np.cumsum(allocated_bytes - given_back)
     return [
         {
             "until": int(edges[part + 1]),

@@ -70,7 +70,7 @@ def advice(found: Document) -> list[Sentence]:
             "have been allocated."
         )
         sentences.append(Sentence("finding", "Young deaths", text))
-    never = found["survival"][1]["never_freed"]
+    never = found["live_bytes"] / max(sum(row["bytes"] for row in found["sizes"]), 1)
     sentences.append(
         Sentence(
             "finding",
