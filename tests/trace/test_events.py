@@ -424,6 +424,15 @@ def test_a_block_that_grows_is_small_until_it_grows() -> None:
     assert [row["live"] for row in found] == [1, *[2] * 8, 1]
 
 
+def test_an_age_in_bytes_begins_behind_the_objects_own(command: Command, tmp_path: Path) -> None:
+    """The last that it does is free(aligned_alloc(256, 70000))."""
+    file = tmp_path / "plain.ale"
+    record(command, file, PROGRAM, "plain", status=3)
+    found = json.loads(command.run("lifetimes", str(file), "--json", "-").stdout)
+    (site,) = (site for site in found["sites"] if site["bytes"] == 70000)
+    assert site["median_age_bytes"] == 0
+
+
 def test_a_trace_and_a_recording_name_the_same_sites(command: Command, tmp_path: Path) -> None:
     """A trace does not tell at which offset a file is mapped."""
     names = {}

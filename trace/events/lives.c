@@ -12,8 +12,9 @@
 
 /* As analysis/allotrope/features/lifetimes/measure.py reads it. */
 struct life {
-    uint64_t born_clock, died_clock;      /* died: UINT64_MAX when it was never freed */
-    uint64_t born_bytes, died_bytes;      /* allocated by the whole program before */
+    uint64_t born_clock, died_clock; /* died: UINT64_MAX when it was never freed */
+    uint64_t born_bytes; /* allocated by the whole program when it was born, its own included */
+    uint64_t died_bytes;
     uint64_t first_size, size, last_size; /* asked for; size: the largest */
     uint64_t stack;                       /* which of the stacks behind the resizes */
     uint32_t born_thread, died_thread;
@@ -87,7 +88,7 @@ static struct life begin_life(struct stacks *stacks, const struct allocation *on
 {
     return (struct life){.born_clock = one->clock,
                          .died_clock = UINT64_MAX,
-                         .born_bytes = one->bytes,
+                         .born_bytes = one->bytes + one->size,
                          .died_bytes = UINT64_MAX,
                          .first_size = one->size,
                          .size = one->size,

@@ -5,9 +5,9 @@
     curve = survival(lives, "bytes", weight="objects")
     curve.share_at(100_000)                          # share that outlives 100,000 allocated bytes
 
-Ages are told in two clocks: `bytes` that the whole program allocated meanwhile, and the file's
-own, `instructions` in a trace and `nanoseconds` in a recording. A resize continues a life. What is
-never freed survives every age.
+Ages are told in two clocks: `bytes` that the whole program allocated meanwhile, the object's own
+first ones left out, and the file's own, `instructions` in a trace and `nanoseconds` in a recording.
+A resize continues a life. What is never freed survives every age.
 """
 
 import json
