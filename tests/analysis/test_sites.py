@@ -19,10 +19,11 @@ from allotrope.features.sites import page as sites_page
 from allotrope.features.sites import timeline as sites_timeline
 from allotrope.features.sites.measure import OF_ONE, Frame, Site, Sites, Tally
 from allotrope.features.sites.output import as_document
-from allotrope.features.sites.snapshot import BLOCK, HEAD, SiteTable, Unreadable
+from allotrope.features.sites.snapshot import BLOCK, HEAD, PUBLISHED, SiteTable, Unreadable
 from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_over_time
 from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
+from allotrope.system.counters import Published
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
 from scipy import stats
@@ -798,35 +799,61 @@ class TestLooks:
         timeline.thin()
         assert timeline.seconds == [0.0, 2.0] and timeline.by_site == [[1.0], [3.0, 5.0]]
 
-    def test_a_process_that_becomes_another_program_is_found_anew(
+    def test_another_program_of_a_process_has_a_timeline_of_its_own(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        class Table:
-            """Of a program that is gone after so many looks."""
+        """Its sites are others. A table that is in motion remains that of the same program."""
 
-            def __init__(self, looks: int) -> None:
-                self.looks = looks
+        class Table:
+            """What each look finds: bytes, or None in motion; then the program is gone."""
+
+            def __init__(self, *looks: float | None) -> None:
+                self.looks = list(looks)
                 self.closed = False
 
             def live_bytes(self) -> tuple[list[float], list[float]]:
                 assert not self.closed
-                self.looks -= 1
-                if self.looks < 0:
-                    raise Unreadable("it has ended")
-                return [1.0], [1.0]
+                found = self.looks.pop(0) if self.looks else None
+                if found is None:
+                    raise Unreadable("its table keeps growing, or it has ended")
+                return [found], [found]
+
+            def is_there(self) -> bool:
+                return bool(self.looks)
 
             def close(self) -> None:
                 self.closed = True
 
-        programs = [Table(2), Table(0), Table(1)]
+        programs = [Table(1.0, 2.0), Table(), Table(4.0, None, 6.0)]
         coming = iter(programs)
         monkeypatch.setattr(sites_timeline, "find_table", lambda pid: next(coming, None))
+        seen = []
         with sites_timeline.Timelines(wanted=False) as timelines:
-            for second in range(7):
+            for second in range(9):
                 timelines.look([1], float(second))
+                found = timelines.of(1)
+                seen.append(None if found is None else [*found.seconds])
             assert not timelines.tables and all(table.closed for table in programs)
-            found = timelines.of(1)
-        assert found is not None and found.seconds == [0.0, 1.0, 4.0]
+        assert seen[:4] == [[0.0], [0.0, 1.0], [0.0, 1.0], None]
+        assert seen[4:] == [[4.0], [4.0], *[[4.0, 6.0]] * 3]
+        assert found is not None and found.by_site == [[4.0], [6.0]]
+
+    def test_a_table_is_gone_when_its_process_is_another_program(self) -> None:
+        words = ["sh", "-c", "read line; exec cat"]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+            assert started.stdin is not None and started.stdout is not None
+            for line in Path(f"/proc/{started.pid}/maps").read_text().splitlines():
+                if "[stack]" in line:
+                    address = int(line.split("-")[0], 16)
+            table = SiteTable(started.pid, Published("", "", {PUBLISHED: address}))
+            started.stdin.write(b"go on\n")
+            assert table.is_there()
+            started.stdin.write(b"cat is there\n")
+            started.stdin.flush()
+            assert started.stdout.readline() == b"cat is there\n"
+            assert not table.is_there()
+            table.close()
+            started.stdin.close()
 
     @pytest.mark.parametrize(
         "looks, title, columns",

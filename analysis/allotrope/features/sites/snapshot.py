@@ -86,6 +86,15 @@ class SiteTable:
             raise Unreadable("it has ended")
         return data
 
+    def is_there(self) -> bool:
+        """False when the process has ended or has become another program: the memory that was
+        opened is that of the old one."""
+        try:
+            self._head()
+        except Unreadable:
+            return False
+        return True
+
     def _head(self) -> Head:
         return Head(*HEAD.unpack(self.read(self.address, HEAD.size)))
 

@@ -77,13 +77,16 @@ class Timelines(Follower):
             return
         if table is None:
             return
-        self.tables[pid] = table
+        if pid not in self.tables:
+            # Its first, or that of another program which it has become: the sites are others.
+            self.tables[pid] = table
+            self.found.pop(pid, None)
         try:
             sites, sizes = table.live_bytes()
         except Unreadable:
-            # It has ended, has become another program, or its table was in motion.
-            del self.tables[pid]
-            table.close()
+            if not table.is_there():
+                del self.tables[pid]
+                table.close()
             return
         timeline = self.found.setdefault(pid, Timeline())
         timeline.seconds.append(round(now, 3))
