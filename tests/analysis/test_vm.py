@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allotrope.commands.cli import cli
 from allotrope.features.vm import measure, output, page, paper
 from allotrope.output.page import render
 from allotrope.system.errors import UserError
@@ -50,6 +51,8 @@ def document(*rounds: list[dict[str, Any]]) -> measure.Document:
         "machine": {"cpu": "<a processor>", "usable_cpus": 2, "kernel": "6.18"},
         "groups": list(measure.GROUPS),
         "rounds": len(rounds),
+        "interrupted": False,
+        "incomplete": None,
         "load_averages": [0.5] * len(rounds),
         "interval": "range",
         "coverage": 0.5,
@@ -115,6 +118,54 @@ def test_csv_has_a_row_for_each_figure() -> None:
     header, *rows = output.rows(found)
     assert header == output.CSV_COLUMNS and len(rows) == len(found["figures"])
     assert {len(row) for row in rows} == {len(header)}
+
+
+@pytest.mark.parametrize(
+    "error, why, status",
+    [
+        (KeyboardInterrupt(), "interrupted", 130),
+        (UserError("it was killed", 137), "it was killed", 137),
+    ],
+)
+def test_what_ends_a_round_leaves_those_before_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    why: str,
+    status: int,
+) -> None:
+    def one_round(groups: list[str]) -> list[dict[str, Any]]:
+        found = next(coming)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    file = tmp_path / "vm.json"
+    coming = iter([taken(1), taken(3), error, taken(1)])
+    monkeypatch.setattr(measure, "_one_round", one_round)
+    try:
+        ended = cli.main(["vm", "--rounds", "9", "--json", str(file)], standalone_mode=False)
+    except UserError as failed:
+        ended = failed.exit_code
+    found = json.loads(file.read_text())
+    assert ended == status and found["interrupted"] is (status == 130)
+    assert found["rounds"] == len(found["load_averages"]) == len(found["figures"][0]["rounds"]) == 2
+    said = f"Incomplete: round 3 of 9: {why}; the figures are of the rounds before that."
+    assert said in capsys.readouterr().out
+    assert said in map(str, page.advice(found))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, UserError])
+def test_what_ends_the_first_round_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def one_round(groups: list[str]) -> list[dict[str, Any]]:
+        raise error("at once")
+
+    monkeypatch.setattr(measure, "_one_round", one_round)
+    with pytest.raises(error):
+        measure.measure([], 9)
 
 
 def test_the_table_alone_makes_a_page() -> None:

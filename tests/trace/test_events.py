@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from allotrope.commands import replay as replay_command
+from allotrope.commands.cli import cli
 from allotrope.features.lifetimes.measure import (
     LIFE,
     NEVER,
@@ -24,10 +26,10 @@ from allotrope.features.lifetimes.measure import (
 )
 from allotrope.features.lifetimes.page import advice as lifetimes_advice
 from allotrope.features.replay.advice import advice
-from allotrope.features.replay.measure import summary
+from allotrope.features.replay.measure import Replayer, measure, summary
 from allotrope.features.replay.output import print_results
 from allotrope.output.terminal import terminal
-from allotrope.system.allocators import glibc
+from allotrope.system.allocators import Allocator, glibc
 from conftest import Command
 from under import BUILD, HANG, LIBRARY, Under
 
@@ -317,8 +319,52 @@ def test_only_who_is_told_from_all_others_is_the_fastest(
         | {"cpu_seconds_rounds": [factor] * rounds}
         for name, factor in (("a", 1.0), ("b", slower))
     ]
-    sentence = advice({"most_live_bytes": 1, "results": played})[0]
+    document = {"most_live_bytes": 1, "interrupted": False, "results": played}
+    sentence = advice(document)[0]
     assert str(sentence).startswith(said)
+
+
+def test_an_interrupted_replay_keeps_its_whole_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fifth run is the first of the third round."""
+    played: list[str] = []
+
+    def play(_: Replayer, allocator: Allocator, settings: Any = None) -> dict[str, Any]:
+        if len(played) == 4:
+            raise KeyboardInterrupt
+        played.append(allocator.spec)
+        run = {"failure": None, "cpu_seconds": float(len(played)), "minor_faults": 1}
+        return run | {"rss_peak_bytes": 8192, "rss_before_bytes": 4096}
+
+    totals = {"most_live_bytes": 9, "most_live_objects": 1, "objects": 1, "threads": 1}
+    totals |= {"unknown_frees": 0, "lost_frees": 0, "whole": True}
+    monkeypatch.setattr(Replayer, "play", play)
+    monkeypatch.setattr(Replayer, "heap", lambda _, allocator: None)
+    monkeypatch.setattr(replay_command, "make_operations", lambda *_: (totals, None))
+    file = tmp_path / "replay.json"
+    words = ["replay", "-a", "glibc", "-a", "bsd", "--rounds=9", f"--json={file}", "run.ale"]
+    assert cli.main(words, standalone_mode=False) == 128 + signal.SIGINT
+    found = json.loads(file.read_text())
+    assert played == ["glibc", "bsd", "bsd", "glibc"]
+    assert (found["rounds"], found["interrupted"]) == (2, True)
+    times = {one["allocator"]: one["cpu_seconds_rounds"] for one in found["results"]}
+    assert times == {"glibc": [1, 4], "bsd": [2, 3]}
+    said = capsys.readouterr()
+    assert "Incomplete: interrupted; the figures are of the rounds before that." in said.out
+    assert said.err == "allotrope: interrupted; whole rounds: 2\n"
+
+
+def test_a_replay_that_is_interrupted_in_its_first_round_has_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play(*_: Any) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    replayer = Replayer(tmp_path / "operations", tmp_path)
+    monkeypatch.setattr(replayer, "play", play)
+    with pytest.raises(KeyboardInterrupt):
+        measure(replayer, [glibc()], 9, 1)
 
 
 def test_a_replay_of_blocks_without_a_byte_has_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,7 +372,7 @@ def test_a_replay_of_blocks_without_a_byte_has_no_ratio(capsys: pytest.CaptureFi
     run |= {"rss_peak_bytes": 8192, "rss_before_bytes": 4096}
     heap = {"mapped_peak_bytes": 65536, "peak": {"waste": {}}}
     document = {"objects": 3, "most_live_bytes": 0, "most_live_objects": 1, "threads": 1}
-    document |= {"unknown_frees": 0, "lost_frees": 0}
+    document |= {"unknown_frees": 0, "lost_frees": 0, "interrupted": False}
     document["results"] = [summary(glibc(), heap, [run], 0)]
     print_results(document, terminal())
     assert re.search(r"glibc +64\.0 KiB +– +4\.0 KiB", capsys.readouterr().out)
@@ -339,7 +385,8 @@ def test_without_proc_a_replay_does_not_know_who_is_resident() -> None:
     ]
     one = summary(glibc(), None, runs, 1)
     assert one["rss_growth_bytes"] is None
-    words = [str(one) for one in advice({"most_live_bytes": 1, "results": [one]})]
+    document = {"most_live_bytes": 1, "interrupted": False, "results": [one]}
+    words = [str(sentence) for sentence in advice(document)]
     assert any("Resident memory: not known" in line for line in words)
     assert not any(line.startswith("Leanest") for line in words)
 

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: MIT
 """`allotrope replay`, the command."""
 
+import signal
 
 import click
 
-from ..features.replay.measure import SCHEMA, Replayer, choose_all, make_operations, measure
+from ..features.replay.measure import (
+    SCHEMA,
+    Document,
+    Replayer,
+    choose_all,
+    make_operations,
+    measure,
+)
 from ..features.replay.output import print_results, rows
 from ..features.replay.page import replay_page
 from ..output.files import Files, Outputs, as_csv, as_json
@@ -37,9 +45,9 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, files: Files) ->
         facts, warning = make_operations(recording, operations)
         if warning is not None:
             click.echo(f"allotrope: {warning}", err=True)
-        results = measure(Replayer(operations, folder), chosen, rounds, facts["most_live_bytes"])
+        measured = measure(Replayer(operations, folder), chosen, rounds, facts["most_live_bytes"])
     kept = {key: value for key, value in facts.items() if key not in ("schema", "maps")}
-    document = {"schema": SCHEMA, "file": recording, "rounds": rounds, **kept, "results": results}
+    document: Document = {"schema": SCHEMA, "file": recording, **kept, **measured}
     outputs.write(
         {
             "--json": lambda: as_json(document),
@@ -48,5 +56,8 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, files: Files) ->
         },
         lambda: None if outputs.takes_stdout else print_results(document, terminal()),
     )
-    failed = any(one["failure"] is not None for one in results)
+    if document["interrupted"]:
+        click.echo(f"allotrope: interrupted; whole rounds: {document['rounds']}", err=True)
+        return 128 + signal.SIGINT
+    failed = any(one["failure"] is not None for one in document["results"])
     return 1 if failed or warning is not None else 0

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`allotrope vm`, the command."""
 
+import signal
+
 import click
 
 from ..features.vm.measure import GROUPS, choose_groups, measure
@@ -16,7 +18,7 @@ from .words import RESULTS, Word, output_options, rounds_option
 @click.argument("groups", nargs=-1, metavar=f"[{'|'.join(GROUPS)}]...")
 @rounds_option(9, "how often each figure is taken")
 @output_options(RESULTS)
-def vm(groups: tuple[str, ...], rounds: int, files: Files) -> None:
+def vm(groups: tuple[str, ...], rounds: int, files: Files) -> int:
     """Measure what this machine's virtual memory costs, beside Appel and Li's machines of 1991:
     traps and protection, three ways to learn which pages were written, stopping threads, fork,
     mprotect, madvise and PAGEMAP_SCAN. Without GROUPS all of it: some ten seconds a round.
@@ -28,7 +30,7 @@ def vm(groups: tuple[str, ...], rounds: int, files: Files) -> None:
     """
     outputs = Outputs(files)
     choose_groups(groups)
-    document = measure(groups, rounds)
+    document, failed = measure(groups, rounds)
     outputs.write(
         {
             "--json": lambda: as_json(document),
@@ -37,3 +39,9 @@ def vm(groups: tuple[str, ...], rounds: int, files: Files) -> None:
         },
         lambda: None if outputs.takes_stdout else print_results(document, terminal()),
     )
+    if failed is not None:
+        raise failed
+    if document["interrupted"]:
+        click.echo(f"allotrope: interrupted; whole rounds: {document['rounds']}", err=True)
+        return 128 + signal.SIGINT
+    return 0

@@ -24,6 +24,11 @@ class Sentence:
         return f"{self.title}: {self.text}"
 
 
+def of_whole_rounds(why: str) -> Sentence:
+    """Of a measurement that ended before its last round. why: a clause."""
+    return Sentence("note", "Incomplete", f"{why}; the figures are of the rounds before that.")
+
+
 def enumerate_names(names: Sequence[str]) -> str:
     """a, b and c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -9,7 +9,7 @@ allocator to take is said in recommendation.py.
 
 from typing import Any, Callable, Mapping, Sequence
 
-from ...output.sentences import LEAK_SHARE, Sentence, counted, enumerate_names
+from ...output.sentences import LEAK_SHARE, Sentence, counted, enumerate_names, of_whole_rounds
 from ...output.units import format_bytes, format_percent
 from ...statistics.intervals import JUDGED_ROUNDS
 from ...statistics.verdicts import NOTICEABLE_BYTES
@@ -426,8 +426,7 @@ def load_limits(document: Document, when: str = "the rounds ran") -> list[Senten
 def _limits(document: Document) -> list[Sentence]:
     sentences = []
     if document["incomplete"] and measured(document):
-        text = f"{document['incomplete']}; the figures are of the rounds before that."
-        sentences.append(Sentence("note", "Incomplete", text))
+        sentences.append(of_whole_rounds(document["incomplete"]))
     sentences += load_limits(document)
     until = document.get("until")
     if until is not None and not until["reached"]:

@@ -78,18 +78,31 @@ class Replayer:
 
 def measure(
     replayer: Replayer, chosen: list[Allocator], rounds: int, most_live_bytes: int
-) -> list[Document]:
-    """Accounts first, then rounds in which everyone plays once."""
+) -> Document:
+    """Accounts first, then rounds in which everyone plays once. An interruption keeps the whole
+    rounds; before the first one is over it is raised."""
     heaps = [replayer.heap(allocator) for allocator in chosen]
-    runs: list[list[Document]] = [[] for _ in chosen]
-    for number in range(rounds):
-        order = range(len(chosen)) if number % 2 == 0 else reversed(range(len(chosen)))
-        for place in order:
-            runs[place].append(replayer.play(chosen[place]))
-    return [
-        summary(allocator, heap, played, most_live_bytes)
-        for allocator, heap, played in zip(chosen, heaps, runs)
-    ]
+    played: list[list[Document]] = []
+    try:
+        for number in range(rounds):
+            played.append(_one_round(replayer, chosen, number % 2 == 1))
+    except KeyboardInterrupt:
+        if not played:
+            raise
+    return {
+        "rounds": len(played),
+        "interrupted": len(played) < rounds,
+        "results": [
+            summary(allocator, heap, list(runs), most_live_bytes)
+            for allocator, heap, runs in zip(chosen, heaps, zip(*played))
+        ],
+    }
+
+
+def _one_round(replayer: Replayer, chosen: list[Allocator], backwards: bool) -> list[Document]:
+    """A run of each, in the order of `chosen`."""
+    runs = [replayer.play(allocator) for allocator in (chosen[::-1] if backwards else chosen)]
+    return runs[::-1] if backwards else runs
 
 
 def summary(

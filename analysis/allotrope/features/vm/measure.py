@@ -46,23 +46,38 @@ def choose_groups(names: Sequence[str]) -> list[str]:
 
 def measure(
     names: Sequence[str], rounds: int, progress: Callable[[int], None] = lambda _: None
-) -> Document:
+) -> tuple[Document, UserError | None]:
+    """What there is of whole rounds, and the error of a round that failed. An interruption or an
+    error in the first round is raised."""
     groups = choose_groups(names)
-    taken, loads = [], []
-    for number in range(rounds):
-        progress(number)
-        loads.append(round(os.getloadavg()[0], 2))
-        taken.append(_one_round(groups))
-    return {
+    taken: list[list[Document]] = []
+    loads: list[float] = []
+    incomplete, failed = None, None
+    try:
+        for number in range(rounds):
+            progress(number)
+            loads.append(round(os.getloadavg()[0], 2))
+            taken.append(_one_round(groups))
+    except (KeyboardInterrupt, UserError) as error:
+        if not taken:
+            raise
+        failed = error if isinstance(error, UserError) else None
+        why = "interrupted" if failed is None else failed.format_message()
+        incomplete = f"round {len(taken) + 1} of {rounds}: {why}"
+    rank = interval_rank(len(taken))
+    document = {
         "schema": SCHEMA,
         "machine": machine_facts(),
         "groups": groups,
-        "rounds": rounds,
-        "load_averages": loads,
-        "interval": interval_rank(rounds).kind,
-        "coverage": interval_rank(rounds).coverage,
+        "rounds": len(taken),
+        "interrupted": incomplete is not None and failed is None,
+        "incomplete": incomplete,
+        "load_averages": loads[: len(taken)],
+        "interval": rank.kind,
+        "coverage": rank.coverage,
         "figures": figures(taken),
     }
+    return document, failed
 
 
 def _one_round(groups: Sequence[str]) -> list[Document]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ...output.terminal import print_line, print_table, print_wrapped
-from ...output.sentences import counted
+from ...output.sentences import Sentence, counted, of_whole_rounds
 from ...output.units import format_coverage, format_nanoseconds
 from .measure import ADD, LESS_THAN_A_TIMER, Document, figure, median_ns
 from .paper import TABLE_1, Machine
@@ -148,6 +148,11 @@ def refusals(document: Document) -> list[str]:
     return sorted(missing)
 
 
+def cut_short(document: Document) -> list[Sentence]:
+    """That there are fewer rounds than were asked for."""
+    return [of_whole_rounds(document["incomplete"])] if document["incomplete"] else []
+
+
 def how(document: Document) -> str:
     """One sentence on the machine and the method."""
     machine, loads = document["machine"], document["load_averages"]
@@ -183,5 +188,5 @@ def print_results(document: Document, console: Console) -> None:
     )
     _section(console, "Stopping the world", stop_rows(document))
     _section(console, "Other operations, whole calls", other_rows(document), left=(0, 1))
-    for line in refusals(document):
+    for line in [*refusals(document), *map(str, cut_short(document))]:
         print_wrapped(console, line)

@@ -11,6 +11,7 @@ from .measure import ADD, Document, figure, median_ns
 from .output import (
     PROVIDERS,
     STEPS,
+    cut_short,
     how,
     other_figures,
     other_rows,
@@ -70,7 +71,7 @@ def advice(document: Document) -> list[Sentence]:
         sentences.append(Sentence("finding", "Dirty pages", text))
     sentences += [Sentence("refused", "Not measured", line) for line in refusals(document)]
     notes = [Sentence("note", "Mind", note) for note in paper_notes()]
-    return [*sentences, *notes]
+    return [*sentences, *cut_short(document), *notes]
 
 
 def figure_2(document: Document) -> Figure:
