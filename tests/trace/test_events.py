@@ -233,6 +233,18 @@ def test_a_cut_file_gives_what_came_before(command: Command, tmp_path: Path) -> 
     assert 0 < json.loads(done.stdout)["objects"] < whole["objects"]
 
 
+@pytest.mark.parametrize("words", [["lifetimes"], ["replay", "-a", "bsd", "--rounds", "1"]])
+def test_the_page_of_a_cut_file_says_so(command: Command, tmp_path: Path, words: list[str]) -> None:
+    whole, cut, page = (tmp_path / name for name in ("t.ale", "cut.ale", "page.html"))
+    record(command, whole, PROGRAM, "threads")
+    content = whole.read_bytes()
+    cut.write_bytes(content[: len(content) // 2])
+    for file, status in ((whole, 0), (cut, 1)):
+        done = command.run(*words, "--html", str(page), str(file))
+        assert done.returncode == status, done.stderr
+        assert ("damaged or cut short" in page.read_text()) is (file == cut)
+
+
 def test_a_file_that_is_cut_before_its_events_has_no_tables(
     command: Command, tmp_path: Path
 ) -> None:
@@ -319,7 +331,7 @@ def test_only_who_is_told_from_all_others_is_the_fastest(
         | {"cpu_seconds_rounds": [factor] * rounds}
         for name, factor in (("a", 1.0), ("b", slower))
     ]
-    document = {"most_live_bytes": 1, "interrupted": False, "results": played}
+    document = {"most_live_bytes": 1, "whole": True, "interrupted": False, "results": played}
     sentence = advice(document)[0]
     assert str(sentence).startswith(said)
 
@@ -372,7 +384,7 @@ def test_a_replay_of_blocks_without_a_byte_has_no_ratio(capsys: pytest.CaptureFi
     run |= {"rss_peak_bytes": 8192, "rss_before_bytes": 4096}
     heap = {"mapped_peak_bytes": 65536, "peak": {"waste": {}}}
     document = {"objects": 3, "most_live_bytes": 0, "most_live_objects": 1, "threads": 1}
-    document |= {"unknown_frees": 0, "lost_frees": 0, "interrupted": False}
+    document |= {"unknown_frees": 0, "lost_frees": 0, "whole": True, "interrupted": False}
     document["results"] = [summary(glibc(), heap, [run], 0)]
     print_results(document, terminal())
     assert re.search(r"glibc +64\.0 KiB +– +4\.0 KiB", capsys.readouterr().out)
@@ -385,7 +397,7 @@ def test_without_proc_a_replay_does_not_know_who_is_resident() -> None:
     ]
     one = summary(glibc(), None, runs, 1)
     assert one["rss_growth_bytes"] is None
-    document = {"most_live_bytes": 1, "interrupted": False, "results": [one]}
+    document = {"most_live_bytes": 1, "whole": True, "interrupted": False, "results": [one]}
     words = [str(sentence) for sentence in advice(document)]
     assert any("Resident memory: not known" in line for line in words)
     assert not any(line.startswith("Leanest") for line in words)

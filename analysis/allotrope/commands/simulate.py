@@ -17,7 +17,7 @@ from ..features.locality.simulate import (
     cache_rows,
     cache_table,
     closing_line,
-    describe_error,
+    describe_sample,
     need_references,
     page_rows,
     page_table,
@@ -222,13 +222,12 @@ def show_pages(document: Document, console: Console, _windows: bool) -> None:
     for page in document["pages"]:
         title = f"LRU faults, pages of {format_whole_bytes(page['page_size'])}"
         print_in_parts(console, page_table(page, document["references"]), title)
-        sample = page["sample"] or {}
-        say_error(console, sample, f"one page in {sample.get('of')} was followed")
+        say_sample(console, page)
     say_closing_line(document, console, "faults include first touches.")
 
 
-def say_error(console: Console, sample: Document, what: str) -> None:
-    if line := describe_error(sample or None, what):
+def say_sample(console: Console, part: Document) -> None:
+    if line := describe_sample(part):
         print_wrapped(console, line)
 
 
@@ -262,8 +261,7 @@ def show_caches(document: Document, console: Console, windows: bool) -> None:
     for part in document["blocks"]:
         title = f"Miss rate, blocks of {part['block']} bytes"
         print_in_parts(console, cache_table(part, document["results"]), title)
-        sample = part["sample"] or {}
-        say_error(console, sample, f"{sample.get('slices')} of 32 slices were simulated")
+        say_sample(console, part)
     show_shapes(document, console, windows)
     text = "rates are per touch of a block; each cache stands alone."
     say_closing_line(document, console, text)

@@ -24,6 +24,12 @@ class Sentence:
         return f"{self.title}: {self.text}"
 
 
+# Of a recording or a trace whose `whole` is false.
+CUT_SHORT = Sentence(
+    "note", "Incomplete", "the file is damaged or cut short; the figures are of what came before."
+)
+
+
 def of_whole_rounds(why: str) -> Sentence:
     """Of a measurement that ended before its last round. why: a clause."""
     return Sentence("note", "Incomplete", f"{why}; the figures are of the rounds before that.")

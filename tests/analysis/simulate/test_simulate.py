@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 from allotrope.commands.simulate import say_closing_line
 from allotrope.features.cluster.simulate import join_documents
+from allotrope.features.locality.page import simulation_page
 from conftest import Command
 from rich.console import Console
 from under import BUILD, HANG
@@ -294,8 +295,11 @@ def far_apart(count: int) -> Iterator[Reference]:
 def test_a_page_sample_states_its_error(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "far.lackey"
     path.write_text(lackey_text(list(far_apart(200000))))
-    exact = simulate(command, "pages", "--page-size", "4096", str(path))["pages"][0]
-    sampled = simulate(command, "pages", "--sample", "--page-size", "4096", str(path))["pages"][0]
+    wholes = [
+        simulate(command, "pages", *words, "--page-size", "4096", str(path))
+        for words in ((), ("--sample",))
+    ]
+    exact, sampled = (whole["pages"][0] for whole in wholes)
     assert exact["sample"] is None
     sample = sampled["sample"]
     assert sample["of"] > 1 and 8192 <= sample["pages"] <= 17536
@@ -306,6 +310,15 @@ def test_a_page_sample_states_its_error(command: Command, tmp_path: Path) -> Non
     ]
     assert sample["error"]["largest"] == pytest.approx(max(differences), abs=1e-4)
     assert max(differences) < 0.03
+    (said,) = notes("pages", wholes[1], "Sample")
+    assert said.startswith(f"pages of 4 KiB: one page in {sample['of']} was followed; error ")
+    assert notes("pages", wholes[0], "Sample") == []
+
+
+def notes(kind: str, document: dict[str, Any], title: str) -> list[str]:
+    """What the page says under this title."""
+    drawn = simulation_page("a trace", kind, document)
+    return [one.text for one in drawn.advice if one.title == title]
 
 
 def test_a_cache_sample_states_its_error(command: Command, recorded: Path) -> None:
@@ -320,6 +333,9 @@ def test_a_cache_sample_states_its_error(command: Command, recorded: Path) -> No
     error = sampled["blocks"][0]["sample"]["error"]
     assert error["largest"] == pytest.approx(max(differences), abs=1e-6)
     assert error["mean"] == pytest.approx(sum(differences) / len(differences), abs=1e-6)
+    (said,) = notes("caches", sampled, "Sample")
+    assert said.startswith("blocks of 32 bytes: 16 of 32 slices were simulated; error ")
+    assert notes("caches", exact, "Sample") == []
 
 
 def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) -> None:
@@ -565,7 +581,11 @@ def test_a_cut_off_trace_is_named_and_what_precedes_it_kept(
     done = command.run("simulate", "pages", "--json", "-", str(short))
     assert len(done.stderr.splitlines()) == 1 and "short.alt" in done.stderr
     assert done.returncode == 1
-    assert json.loads(done.stdout)["references"] > 0
+    document = json.loads(done.stdout)
+    assert document["references"] > 0
+    cut = ["the file is damaged or cut short; the figures are of what came before."]
+    assert notes("pages", document, "Incomplete") == cut
+    assert notes("pages", simulate(command, "pages", str(trace)), "Incomplete") == []
 
 
 class Row(NamedTuple):

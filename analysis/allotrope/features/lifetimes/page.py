@@ -23,7 +23,7 @@ from ...output.plots import (
     stacked_layout,
     times_axis,
 )
-from ...output.sentences import Sentence
+from ...output.sentences import CUT_SHORT, Sentence
 from ...output.units import MEBIBYTE, format_bytes, short_bytes
 from .output import GROUP_COLUMNS, clock_text, group_cells, stack_text, summary, title_of
 
@@ -79,6 +79,8 @@ def advice(found: Document) -> list[Sentence]:
             f"{format_bytes(found['live_bytes'])} were live at the end, {never:.2%} of all bytes.",
         )
     )
+    if not found["whole"]:
+        sentences.append(CUT_SHORT)
     if found["threads"] > 1:
         sentences.append(Sentence("note", "Threads", summary(found)[-1]))
     return sentences

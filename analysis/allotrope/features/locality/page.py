@@ -35,13 +35,14 @@ from ...output.plots import (
     ratio_panel,
     with_ratio_panel,
 )
-from ...output.sentences import Sentence
+from ...output.sentences import CUT_SHORT, Sentence
 from ...output.units import format_bytes, format_whole_bytes, short_bytes
 from .lines import line_table
 from .output import cache_tables, tlb_tables
 from .process import describe_line
 from .simulate import (
     associativities,
+    describe_sample,
     faults_at,
     faults_with,
     filter_text,
@@ -640,6 +641,9 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
             listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
             said = f"{_any(run)['references']:,}, of which {listed}."
             yield Sentence("finding", f"References under {run['allocator']}", said)
+    yield from _samples(runs[0])
+    if not all(_any(run)["whole"] for run in runs):
+        yield CUT_SHORT
     if only := filter_text(_any(runs[0])):
         yield Sentence("note", "Only a part", f"of all references these were simulated: {only}.")
     if threaded:
@@ -650,3 +654,16 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
         "data references of the program's own code, by virtual address; the kernel's and "
         "instruction fetches are not.",
     )
+
+
+def _samples(run: Document) -> Iterator[Sentence]:
+    """A trace alone is sampled, so there is one run."""
+    parts = [
+        (f"pages of {format_whole_bytes(page['page_size'])}", page)
+        for page in run.get("pages", {}).get("pages", [])
+    ]
+    blocks = run.get("caches", {}).get("blocks", [])
+    parts += [(f"blocks of {block['block']} bytes", block) for block in blocks]
+    for of, part in parts:
+        if line := describe_sample(part):
+            yield Sentence("note", "Sample", f"{of}: {line}.")

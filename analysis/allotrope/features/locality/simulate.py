@@ -97,10 +97,14 @@ def tlb_entries(document: Document, block: int) -> list[int]:
     return [1 << power for power in range(whole["curve"][-1]["blocks"].bit_length() + 1)]
 
 
-def describe_error(sample: Document | None, what: str) -> str:
-    """One line about a sample, empty where the result is exact."""
+def describe_sample(part: Document) -> str:
+    """One line about the sample of a size of page or block, empty where the result is exact."""
+    sample = part["sample"]
     if sample is None or sample["of"] == 1:
         return ""
+    what = f"one page in {sample['of']} was followed"
+    if "slices" in sample:
+        what = f"{sample['slices']} of {sample['of']} slices were simulated"
     error = sample["error"]
     if error is None:
         return f"{what}; its error is not known: sampling began later than the exact comparison"

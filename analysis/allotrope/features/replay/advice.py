@@ -3,7 +3,13 @@
 
 from operator import itemgetter
 
-from ...output.sentences import Sentence, enumerate_names, of_whole_rounds, too_few_rounds
+from ...output.sentences import (
+    CUT_SHORT,
+    Sentence,
+    enumerate_names,
+    of_whole_rounds,
+    too_few_rounds,
+)
 from ...output.units import format_bytes, format_nanoseconds
 from ...statistics.intervals import JUDGED_CONFIDENCE, LEAST_JUDGED_ROUNDS, estimate_ratio
 from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
@@ -35,6 +41,8 @@ def advice(document: Document) -> list[Sentence]:
         if one["failure"] is not None:
             text = f"{one['allocator']}: {one['failure']}"
             sentences.append(Sentence("refused", "Failed", text))
+    if not document["whole"]:
+        sentences.append(CUT_SHORT)
     if document["interrupted"]:
         sentences.append(of_whole_rounds("interrupted"))
     sentences.append(Sentence("note", "Mind", NOT_PLAYED))
