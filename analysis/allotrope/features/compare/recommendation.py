@@ -487,7 +487,7 @@ def _trade(evidence: Evidence, fast: str, lean: str) -> list[Sentence]:
         text = f"{_both(evidence, name, base)}."
         sentences.append(Sentence("note", f"{name} against {base}", text))
     chosen = _without_price(evidence)
-    if chosen not in (None, fast, lean):
+    if chosen is not None and chosen not in (fast, lean):
         text = f"{chosen} against {base}: {_both(evidence, chosen, base)}."
         sentences.append(Sentence("choice", "Without a price", text))
     return sentences
