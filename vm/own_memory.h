@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 /* Once, before there is a second thread. page: private memory, of nobody else, for good. Before
- * that the memory is neither a copy nor lent. */
+ * that the memory is neither a copy nor lent, and not known as the process's own either. */
 void own_memory_init(char *page);
 /* In the child of libc's fork. */
 void own_memory_forked(void);

@@ -13,6 +13,7 @@
 #include "gc/mark/mark.h"
 #include "gc/mark/marker.h"
 #include "vm/granule_map.h"
+#include "vm/own_memory.h"
 #include "vm/pages.h"
 
 enum { MARKERS = 4, STACK_BYTES = 1 << 20 };
@@ -20,6 +21,7 @@ enum { MARKERS = 4, STACK_BYTES = 1 << 20 };
 static int make_heap(void **state)
 {
     (void)state;
+    own_memory_forked(); /* else mark_prepare takes us for a child, which has no helpers */
     return blocks_init(25, NULL) && mark_init(MARKERS, STACK_BYTES) ? 0 : -1;
 }
 
