@@ -97,6 +97,8 @@ def folder(real: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "9",
             "-a",
             "glibc",
+            "-a",
+            "blocks",
             "--json",
             "new.json",
         ],

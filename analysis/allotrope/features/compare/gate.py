@@ -246,6 +246,19 @@ def summaries(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     }
 
 
+def _in_both(
+    condition: Condition, specs: Sequence[str], earlier: Container[str], baseline: str
+) -> list[str]:
+    """Raises UserError where `any` is nobody."""
+    found = [spec for spec in specs if spec in earlier]
+    if found in ([], [baseline]):
+        raise UserError(
+            f"--fail-if: '{condition.text}': no allocator but the baseline {baseline} is in both "
+            "comparisons; measure one of them again with an allocator that the other has"
+        )
+    return found
+
+
 def _subjects(
     condition: Condition, document: Document, earlier: Container[str] | None
 ) -> list[tuple[str, str]]:
@@ -254,7 +267,7 @@ def _subjects(
     specs = [str(result["spec"]) for result in document["results"]]
     subject, name = condition.named(specs)
     if subject == ANY and earlier is not None:
-        specs = [spec for spec in specs if spec in earlier]
+        specs = _in_both(condition, specs, earlier, str(document["baseline"]))
     about = _about(condition, subject, specs, document["baseline"])
     if name not in known:
         raise _no_quantity(condition, name, known)
