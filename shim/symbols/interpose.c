@@ -26,11 +26,6 @@
 #include "shim/observers/statistics.h"
 #include "vm/pages.h"
 
-/* The program may define any of these names itself, and build it on another of them. So none of our
- * functions calls one by its public name. */
-#define OWN(function) \
-    static __typeof__(function) own_##function __attribute__((alias(#function), copy(function)))
-
 EXPORT void *malloc(size_t size)
 {
     return call_alloc(size);

@@ -23,6 +23,11 @@
 #define ALSO_CALLED(other, name) _Static_assert(sizeof(name) > 0, "")
 #endif
 
+/* The program may define any of these names itself, and build it on another of them. So none of our
+ * functions calls one by its public name. */
+#define OWN(function) \
+    static __typeof__(function) own_##function __attribute__((alias(#function), copy(function)))
+
 /* Old headers declare these, or none does. */
 EXPORT void cfree(void *block);
 EXPORT void free_sized(void *block, size_t size);

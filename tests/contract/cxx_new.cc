@@ -93,6 +93,9 @@ static void require_failures_throw()
     require(operator new[](IMPOSSIBLE, std::nothrow) == nullptr);
     require(operator new(IMPOSSIBLE, page, std::nothrow) == nullptr);
     require(operator new[](IMPOSSIBLE, page, std::nothrow) == nullptr);
+    std::align_val_t no_power_of_two{24};
+    require(throws_bad_alloc([=] { return operator new(100, no_power_of_two); }));
+    require(operator new[](100, no_power_of_two, std::nothrow) == nullptr);
 }
 
 static void require_handler_called()

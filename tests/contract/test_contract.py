@@ -30,6 +30,7 @@ from under import BUILD, GLIBC, HANG, LIBRARY, Under, allocators_under_test
 ARCHIVE = BUILD / ".libs" / "liballotrope.a"
 PROGRAMS = BUILD / "tests" / "contract"
 PLUGIN = str(PROGRAMS / "plugin.so")
+CXX_PLUGIN = str(PROGRAMS / "cxx_plugin.so")
 
 OURS = [under for under in allocators_under_test() if under.is_ours]
 ALL = [GLIBC, *allocators_under_test()]
@@ -92,7 +93,9 @@ PLAIN = [
     "aligned",
     "constants_kept",
     "corners",
+    f"cxx_late {CXX_PLUGIN}",
     "cxx_new",
+    "cxx_replaced",
     "errno_kept",
     "gnu_family",
     "impossible_sizes",
@@ -653,9 +656,10 @@ def libraries() -> Iterator[Path]:
 
 
 def compile_and_link(program: str, target: Path, *arguments: str) -> None:
-    source = Path(__file__).parent / f"{program}.c"
+    source = next(Path(__file__).parent.glob(f"{program}.c*"))
+    compiler = "g++" if source.suffix == ".cc" else "gcc"
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", f"-I{source.parent.parent.parent}", "-O1", "-fno-builtin"]
+        [compiler, "-D_GNU_SOURCE", f"-I{source.parent.parent.parent}", "-O1", "-fno-builtin"]
         + ["-o", str(target), str(source), *arguments],
         check=True,
     )
@@ -869,6 +873,12 @@ def test_a_static_program_uses_the_archive(spec: str, static_program: Path) -> N
     result = run_static(static_program, spec)
     assert (result.returncode, result.stdout) == (0, "a static program\n"), result.stderr
     assert result.stderr == ""
+
+
+def test_a_static_program_replaces_some_operators(tmp_path: Path) -> None:
+    program = tmp_path / "replaced"
+    compile_and_link("cxx_replaced", program, "-std=c++17", "-static", str(ARCHIVE))
+    assert run_static(program, "blocks").returncode == 0
 
 
 def test_static_program_stops_at_a_bad_option(static_program: Path) -> None:
