@@ -14,8 +14,8 @@
  * use, so that it goes when the program's blocks go, and gives way to blocks that grow; the oldest
  * goes first.
  *
- * When the kernel refuses to unmap (max_map_count), the block is parked: empty, and handed out
- * again once the kernel refuses to map.
+ * When the kernel refuses to unmap (max_map_count), the block is parked: emptied, unless the kernel
+ * refuses that too (locked pages, a filter), and handed out again once the kernel refuses to map.
  */
 #include "alloc/layers/large.h"
 
@@ -101,7 +101,7 @@ static size_t mapping_bytes(size_t usable_bytes)
     return round_up(usable_bytes, GRANULE_BYTES);
 }
 
-static void *take_parked(size_t alignment, size_t size)
+static void *take_parked(size_t alignment, size_t size, bool zeroed)
 {
     lock_acquire(&large_lock);
     struct large_block *block = parked;
@@ -118,6 +118,8 @@ static void *take_parked(size_t alignment, size_t size)
         put(&parked, block);
         return NULL;
     }
+    if (zeroed)
+        memset(block->payload, 0, block->usable_bytes);
     enter_live(block);
     return block->payload;
 }
@@ -265,7 +267,7 @@ static void *reuse(size_t usable, bool zeroed)
     return block->payload;
 }
 
-static void *map(size_t alignment, size_t usable)
+static void *map(size_t alignment, size_t usable, bool zeroed)
 {
     struct large_block *block = take_record();
     if (!block)
@@ -275,7 +277,7 @@ static void *map(size_t alignment, size_t usable)
     block->payload = pages_map(mapping_bytes(usable), alignment);
     if (!block->payload) {
         put(&unused_records, block);
-        return take_parked(alignment, usable);
+        return take_parked(alignment, usable, zeroed);
     }
     if (!granule_map_set(block->payload, usable, block)) {
         granule_map_set(block->payload, usable, NULL);
@@ -296,9 +298,9 @@ void *large_alloc(size_t alignment, size_t size, bool zeroed)
     if (alignment < GRANULE_BYTES)
         alignment = GRANULE_BYTES;
     if (!payload)
-        payload = map(alignment, usable);
+        payload = map(alignment, usable, zeroed);
     if (!payload && large_trim(0) > 0)
-        payload = map(alignment, usable);
+        payload = map(alignment, usable, zeroed);
     return payload;
 }
 

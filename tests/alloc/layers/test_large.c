@@ -7,6 +7,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "alloc/layers/large.h"
 #include "vm/granule_map.h"
@@ -325,9 +326,9 @@ static void test_agrees_with_a_model(void **state)
     assert_int_equal(blocks, 0);
 }
 
-static void free_and_allocate_without_mappings(void *argument)
+/* locked: the kernel refuses to discard as well. */
+static void free_and_allocate_without_mappings(void *locked)
 {
-    (void)argument;
     /* Neighbours, which the kernel joins into one mapping: freeing the middle one splits it. */
     char *blocks[3];
     large_trim(0);
@@ -336,7 +337,8 @@ static void free_and_allocate_without_mappings(void *argument)
         require(blocks[i] != NULL);
         memset(blocks[i], 1, MIB);
     }
-    if (blocks[0] != blocks[1] + MIB || blocks[1] != blocks[2] + MIB || !exhaust_mappings())
+    if (blocks[0] != blocks[1] + MIB || blocks[1] != blocks[2] + MIB ||
+        (locked && syscall(SYS_mlock, blocks[2], 3 * MIB) != 0) || !exhaust_mappings())
         _exit(CHILD_CANNOT_TELL);
     uint64_t refused = page_calls.unmap_refused, count, bytes;
     large_free(granule_map_get(blocks[1]), blocks[1]);
@@ -370,6 +372,15 @@ static void test_a_block_that_cannot_be_unmapped_is_parked_and_used_again(void *
     if (UNDER_SANITIZER)
         skip();
     assert_child_succeeds(free_and_allocate_without_mappings, NULL);
+}
+
+static void test_a_parked_block_whose_contents_stayed_is_cleared(void **state)
+{
+    bool locked = true;
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(free_and_allocate_without_mappings, &locked);
 }
 
 static void shrink_without_mappings(void *argument)
@@ -437,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_a_pointer_into_a_block_is_refused),
         cmocka_unit_test(test_agrees_with_a_model),
         cmocka_unit_test(test_a_block_that_cannot_be_unmapped_is_parked_and_used_again),
+        cmocka_unit_test(test_a_parked_block_whose_contents_stayed_is_cleared),
         cmocka_unit_test(test_shrinking_never_fails),
         cmocka_unit_test(test_refused_memory_changes_nothing),
     };
