@@ -13,8 +13,10 @@
 #include "vm/window.h"
 
 /* An extent is an eighth of what is in use, so system calls stay rare while a heap grows. Extents
- * below EXTENT_LEAST would save little memory, extents above EXTENT_MOST no more calls. */
-enum { EXTENT_SHARE = 8 };
+ * below EXTENT_LEAST would save little memory, extents above EXTENT_MOST no more calls. But each
+ * may begin a segment where areas grow in turn. At a 64th of what is in use the segments suffice
+ * for any heap. */
+enum { EXTENT_SHARE = 8, LARGE_EXTENT_SHARE = 64 };
 static const size_t EXTENT_LEAST = (size_t)1 << 20, EXTENT_MOST = (size_t)64 << 20;
 
 /* For the fields that area_segment reads. The holder of a block may read them without the heap's
@@ -39,8 +41,6 @@ static bool finish_segment(struct area *area)
         if (!area->segments)
             return false;
     }
-    if (area->segment_count == AREA_SEGMENTS)
-        return false;
     struct segment *finished = &area->segments[area->segment_count];
     publish(finished->start, area->base);
     publish(finished->end, area->brk);
@@ -68,6 +68,8 @@ static bool add_extent(struct area *area, char *extent, size_t bytes)
 /* Takes an extent, the wanted size or by halves no less than `least`. */
 static bool take_extent(struct area *area, size_t wanted, size_t least)
 {
+    if (area->segment_count == AREA_SEGMENTS)
+        return false;
     for (;;) {
         char *extent = window_take(wanted);
         if (extent)
@@ -96,7 +98,8 @@ static bool make_room(struct area *area, size_t bytes)
     if (wanted < EXTENT_LEAST)
         wanted = EXTENT_LEAST;
     if (wanted > EXTENT_MOST)
-        wanted = EXTENT_MOST;
+        wanted = area->bytes / LARGE_EXTENT_SHARE > EXTENT_MOST ? area->bytes / LARGE_EXTENT_SHARE
+                                                                : EXTENT_MOST;
     /* An extent that adjoins adds to the room there is; one that does not must hold it all. */
     while ((size_t)(area->limit - area->brk) < bytes) {
         size_t least = round_up(bytes - (size_t)(area->limit - area->brk), WINDOW_STEP);

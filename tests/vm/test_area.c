@@ -195,11 +195,25 @@ static void test_segments_run_out_without_harm(void **state)
     }
     assert_non_null(area_extend(&other, room(&other) + 8));
     char *brk = area.brk;
-    size_t bytes = area.bytes, left = room(&area);
+    size_t bytes = area.bytes, left = room(&area), used = window_used_bytes();
     assert_null(area_extend(&area, left + 8));
+    assert_int_equal(window_used_bytes(), used);
     assert_ptr_equal(area.brk, brk);
     assert_int_equal(area.bytes, bytes);
     assert_ptr_equal(area_extend(&area, left), brk);
+}
+
+/* So many that each turn of two areas may begin a segment, and there are enough of them. */
+static void test_extents_grow_with_a_very_large_heap(void **state)
+{
+    (void)state;
+    struct area area;
+    area_init(&area, &owner);
+    assert_non_null(area_extend(&area, 8));
+    area.bytes = (size_t)16 << 30;
+    size_t used = window_used_bytes();
+    assert_non_null(area_extend(&area, room(&area) + 8));
+    assert_int_equal(window_used_bytes() - used, (size_t)256 << 20);
 }
 
 static void test_impossible_sizes_are_refused(void **state)
@@ -256,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_account_follows_the_break),
         cmocka_unit_test(test_two_areas_that_take_turns_have_segments),
         cmocka_unit_test(test_segments_run_out_without_harm),
+        cmocka_unit_test(test_extents_grow_with_a_very_large_heap),
         cmocka_unit_test(test_impossible_sizes_are_refused),
         cmocka_unit_test(test_refused_memory_is_asked_for_by_halves),
     };
