@@ -204,6 +204,15 @@ bool pages_discard(void *address, size_t bytes)
     return !syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, MADV_DONTNEED));
 }
 
+/* Takes away guards of both kinds. False: the kernel refuses one of them. */
+static bool remove_guards(void *address, size_t bytes)
+{
+    count(&page_calls.madvise);
+    return !syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, ADVICE_GUARD_REMOVE)) &
+           !syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_READ | PROT_WRITE));
+}
+
+/* Where the kernel refuses, it may have got through a part of the mappings that lie there. */
 bool pages_guard(void *address, size_t bytes)
 {
     if (pages_are_in_sandbox())
@@ -211,20 +220,18 @@ bool pages_guard(void *address, size_t bytes)
     count(&page_calls.madvise);
     if (!syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, ADVICE_GUARD_INSTALL)))
         return true;
-    if (syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_NONE)))
+    if (syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_NONE))) {
+        remove_guards(address, bytes);
         return false;
+    }
     pages_discard(address, bytes);
     return true;
 }
 
 bool pages_unguard(void *address, size_t bytes)
 {
-    if (!pages_are_in_sandbox()) {
-        count(&page_calls.madvise);
-        if (!syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, ADVICE_GUARD_REMOVE)) &&
-            !syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_READ | PROT_WRITE)))
-            return true;
-    }
+    if (!pages_are_in_sandbox() && remove_guards(address, bytes))
+        return true;
     if (map(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))
         return true;
     map_at(address, bytes, PROT_NONE,

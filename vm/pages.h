@@ -77,8 +77,8 @@ enum { ADVICE_GUARD_INSTALL = 102, ADVICE_GUARD_REMOVE = 103 };
 
 /* Takes contents and all access away. This is done by marks in the page table, which split no
  * mapping. It is done by protection where the kernel does not know the marks, or where the pages
- * are locked: then the contents stay. False: the kernel refuses, or it is a sandbox, and nothing
- * has changed. */
+ * are locked: then the contents stay. False: the kernel refuses, or it is a sandbox. There is
+ * access to all of the range then, and a part of the contents may be gone. */
 bool pages_guard(void *address, size_t bytes);
 
 /* Gives access again, whichever guards there are. The pages read as zero if all of them were

@@ -384,6 +384,25 @@ static void test_locked_pages_are_guarded_too(void **state)
     assert_true(pages_unmap(pages, SOME_BYTES));
 }
 
+/* The first page is guarded, the locked one refuses, and no mapping can be split any more. */
+static void guard_a_part(void *unused)
+{
+    (void)unused;
+    char *pages = memset(pages_map(SOME_BYTES, PAGE_BYTES), 1, SOME_BYTES);
+    if (syscall(SYS_mlock, pages + 2 * PAGE_BYTES, PAGE_BYTES) != 0 || !exhaust_mappings())
+        _exit(CHILD_CANNOT_TELL);
+    require(!pages_guard(pages + PAGE_BYTES, 3 * PAGE_BYTES));
+    memset(pages, 2, SOME_BYTES);
+}
+
+static void test_a_guard_that_is_refused_leaves_access_to_all(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(guard_a_part, NULL);
+}
+
 static void guard_in_sandbox(void *unused)
 {
     (void)unused;
@@ -446,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_refused_unmapping_discards_instead),
         cmocka_unit_test(test_a_guard_takes_access_and_contents_of_its_pages_alone),
         cmocka_unit_test(test_locked_pages_are_guarded_too),
+        cmocka_unit_test(test_a_guard_that_is_refused_leaves_access_to_all),
         cmocka_unit_test(test_in_a_sandbox_there_are_no_new_guards_and_old_ones_go),
         cmocka_unit_test(test_account_keeps_the_peak),
     };
