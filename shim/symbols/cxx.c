@@ -26,15 +26,17 @@ __attribute__((weak)) _Noreturn void _ZSt17__throw_bad_allocv(void);
 
 /* A function of the C++ runtime, NULL where there is none: of the program's, or of the one that
  * the object with the code address `caller` was linked with. A static program has all of them, or
- * none. */
+ * none. dlopen may allocate, so it is no import of ours, which any of our files could call. */
 static void *runtime_function(const char *name, const void *caller)
 {
 #ifdef PIC
     void *function = dlsym(RTLD_NEXT, name);
     Dl_info found;
-    if (function || !dladdr(caller, &found))
+    __typeof__(dlopen) *open_object;
+    if (function || !dladdr(caller, &found) ||
+        !(*(void **)&open_object = dlsym(RTLD_NEXT, "dlopen")))
         return function;
-    void *object = dlopen(found.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+    void *object = open_object(found.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
     if (object) {
         function = dlsym(object, name);
         dlclose(object);

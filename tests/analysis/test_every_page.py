@@ -58,7 +58,7 @@ def lines(files: dict[str, Path], page: Path) -> dict[str, list[str]]:
     program = [*python, str(files["program"])]
     short = [*python, "-c", "kept = [str(n) for n in range(3000)]"]
     load = shlex.join(
-        [str(BUILD / "allotrope-load"), "--port", "{port}", "--rate", "50", "--seconds", "1"]
+        [str(BUILD / "allotrope-load"), "--port", "{port}", "--rate", "10", "--seconds", "1"]
         + ["--protocol", "http", "GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"]
     )
     serve = f"{PYTHON} -m http.server {{port}} --bind 127.0.0.1 --directory {{dir}}"

@@ -618,7 +618,7 @@ class TestRealServers:
             *("--server", f"{PYTHON} -m http.server {{port}} --bind 127.0.0.1 --directory {{dir}}"),
             *(
                 "--load",
-                f"allotrope-load --port {{port}} --rate 100 --connections 4 "
+                f"allotrope-load --port {{port}} --rate 10 --connections 4 "
                 f"--seconds 1 --protocol http {GET}",
             ),
         )
