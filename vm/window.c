@@ -21,10 +21,10 @@ static const uintptr_t BASE_ALIGNMENT = (uintptr_t)2 << 20;
 static const uintptr_t LOWEST_BASE = UNDER_SANITIZER ? 0x552000000000 : (uintptr_t)4 << 40;
 static const uintptr_t RANDOM_BYTES = UNDER_SANITIZER ? 1 : (uintptr_t)1 << 40;
 
-/* Something else may have been mapped in the window's way. A call passes over it by DETOUR_BYTES at
- * a time and makes DETOURS attempts at most. */
-enum { DETOURS = 64 };
-static const size_t DETOUR_BYTES = (size_t)1 << 30;
+/* Something else may have been mapped in the window's way: a page, or the address space that a
+ * virtual machine reserves (ZGC: 16 times Java's largest heap, from 4 TiB on). A call passes over
+ * it by twice as much at each attempt, this much at the first. */
+static const size_t LEAST_DETOUR = (size_t)1 << 30;
 
 WRITTEN_AT_START struct window window;
 static struct lock window_lock = LOCK_INITIALIZER(RANK_PAGES);
@@ -81,12 +81,12 @@ void *window_take(size_t bytes)
     void *start = NULL;
     lock_acquire(&window_lock);
     size_t offset = window_used_bytes();
-    for (int detours = 0; !start && detours < DETOURS; detours++) {
+    for (size_t detour = LEAST_DETOUR; !start && offset < WINDOW_BYTES; detour *= 2) {
         start = take_at(offset, bytes);
         /* Only an address in use is passed over; memory that is refused is refused everywhere. */
         if (!start && !pages_in_use((char *)window.base + offset, bytes))
             break;
-        offset += DETOUR_BYTES;
+        offset += detour;
     }
     lock_release(&window_lock);
     return start;

@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "vm/pages.h"
 #include "vm/window.h"
@@ -182,6 +183,28 @@ static void use_an_occupied_window(void *argument)
     require(!window_is_occupied());
 }
 
+/* As ZGC does for a heap of 18 GiB. */
+static void pass_over_a_large_reservation(void *argument)
+{
+    (void)argument;
+    const size_t reserved = (size_t)288 << 30;
+    window_init(0);
+    require(window_take(WINDOW_STEP) != NULL);
+    char *end = used_end();
+    require(mmap(end + WINDOW_STEP, reserved, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                 0) == end + WINDOW_STEP);
+    char *beyond = window_take(2 * WINDOW_STEP);
+    require(beyond >= end + WINDOW_STEP + reserved && is_zero(beyond, 2 * WINDOW_STEP));
+    require(window_take(WINDOW_STEP) == beyond + 2 * WINDOW_STEP);
+}
+
+static void test_a_large_reservation_in_the_way_is_passed_over(void **state)
+{
+    (void)state;
+    assert_child_succeeds(pass_over_a_large_reservation, NULL);
+}
+
 static void test_what_lies_at_its_start_is_noticed_before_it_is_used(void **state)
 {
     (void)state;
@@ -213,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shadow_of_32_bytes_of_bits_and_none),
+        cmocka_unit_test(test_a_large_reservation_in_the_way_is_passed_over),
         cmocka_unit_test(test_what_lies_at_its_start_is_noticed_before_it_is_used),
         cmocka_unit_test(test_base_is_aligned_and_the_shadow_lies_below),
         cmocka_unit_test(test_what_is_taken_adjoins_and_is_zero),
