@@ -8,6 +8,11 @@
 #ifndef ALLOTROPE_SHIM_ROUTE_CALLS_H
 #define ALLOTROPE_SHIM_ROUTE_CALLS_H
 
+#include <stddef.h>
+
+/* Our malloc. A call of `malloc` may reach another library's, which comes before ours. */
+void *interposed_malloc(size_t size);
+
 #ifdef ALLOTROPE_SINGLE
 #include "shim/route/single.h"
 #else
@@ -43,8 +48,5 @@ extern union route_page route_page __attribute__((visibility("hidden")));
 #define call_operator(name) route_page.route.operators.name
 
 #endif
-
-/* Our malloc. A call of `malloc` may reach another library's, which comes before ours. */
-void *interposed_malloc(size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 #include "shim/route/route.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "shim/route/calls.h"
@@ -153,15 +154,29 @@ static bool protect_route(int protection)
     return !syscall_failed(SYSCALL_3(SYS_mprotect, page, PAGE_BYTES, protection));
 }
 
+static void *public_aligned(size_t alignment, size_t size)
+{
+    return aligned_alloc(alignment, round_up(size, alignment)); /* as libstdc++ calls it */
+}
+
 /* The operators of C++ are the allocator's own, if it has any and nothing stands between it and the
- * program. Otherwise they are the route's alloc, alloc_aligned and free. */
+ * program. Otherwise they are the route's alloc, alloc_aligned and free. Where another malloc comes
+ * before ours they are built on that, as libstdc++'s are: a program that has a malloc of its own
+ * hands what new returns to its free, and asks its malloc_usable_size for it. */
 static void set_operators(struct route *route)
 {
+    static const struct allocator_operators public_operators =
+        OPERATORS_BY(malloc, malloc, public_aligned, public_aligned, free);
     const struct allocator *allocator = route->allocator;
-    bool straight = route->alloc == allocator->alloc && route->free == allocator->free &&
+    bool is_ours = malloc == interposed_malloc;
+    bool straight = is_ours && route->alloc == allocator->alloc && route->free == allocator->free &&
                     route->alloc_aligned == allocator->alloc_aligned;
-    route->operators =
-        allocator->operators && straight ? *allocator->operators : plain_operators(route);
+    if (!is_ours)
+        route->operators = public_operators;
+    else if (allocator->operators && straight)
+        route->operators = *allocator->operators;
+    else
+        route->operators = plain_operators(route);
     if (allocator->operators && !straight)
         allocator->operators->end();
 }

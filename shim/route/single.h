@@ -7,6 +7,8 @@
 #ifndef ALLOTROPE_SHIM_ROUTE_SINGLE_H
 #define ALLOTROPE_SHIM_ROUTE_SINGLE_H
 
+#include <stdlib.h>
+
 #include "alloc/presets/historic.h"
 
 #define SINGLE_JOIN_EXPANDED(name, suffix) name##suffix
@@ -21,64 +23,70 @@
 #define call_usable_size SINGLE_ALLOCATOR.usable_size
 #define call_owns SINGLE_ALLOCATOR.owns
 
-/* Operators are not told apart. */
+/* Operators are not told apart. Where another malloc comes before ours they are built on that, as
+ * libstdc++'s are. */
 #define call_operator(name) single_##name
+#define IS_FIRST (malloc == interposed_malloc)
 
 static inline void *single_create(size_t size)
 {
-    return call_alloc(size);
+    return IS_FIRST ? call_alloc(size) : malloc(size);
 }
 
 static inline void *single_create_array(size_t size)
 {
-    return call_alloc(size);
+    return single_create(size);
 }
 
 static inline void *single_create_aligned(size_t alignment, size_t size)
 {
-    return call_alloc_aligned(alignment, size);
+    return IS_FIRST ? call_alloc_aligned(alignment, size)
+                    : aligned_alloc(alignment, (size + alignment - 1) & -alignment);
 }
 
 static inline void *single_create_array_aligned(size_t alignment, size_t size)
 {
-    return call_alloc_aligned(alignment, size);
+    return single_create_aligned(alignment, size);
 }
 
 static inline void single_destroy(void *block)
 {
-    call_free(block);
+    if (IS_FIRST)
+        call_free(block);
+    else
+        free(block);
 }
 
 static inline void single_destroy_array(void *block)
 {
-    call_free(block);
+    single_destroy(block);
 }
 
 static inline void single_destroy_sized(void *block, size_t size __attribute__((unused)))
 {
-    call_free(block);
+    single_destroy(block);
 }
 
 static inline void single_destroy_array_sized(void *block, size_t size __attribute__((unused)))
 {
-    call_free(block);
+    single_destroy(block);
 }
 
 static inline void single_destroy_aligned(void *block, size_t size __attribute__((unused)),
                                           size_t alignment __attribute__((unused)))
 {
-    call_free(block);
+    single_destroy(block);
 }
 
 static inline void single_destroy_array_aligned(void *block, size_t size __attribute__((unused)),
                                                 size_t alignment __attribute__((unused)))
 {
-    call_free(block);
+    single_destroy(block);
 }
 
 static inline void single_free_sized(void *block, size_t size __attribute__((unused)))
 {
-    call_free(block);
+    single_destroy(block);
 }
 
 #endif

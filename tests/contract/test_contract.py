@@ -437,6 +437,12 @@ def test_program_with_its_own_malloc(under: Under) -> None:
     assert result.stdout == "the program's own malloc\n"
 
 
+@each_allocator
+def test_operators_of_a_program_with_its_own_malloc(under: Under) -> None:
+    result = run(under, "cxx_second_malloc")
+    assert result.returncode == 0, result.stderr
+
+
 @each_of_ours
 def test_own_malloc_of_a_program_is_not_called_before_main(under: Under) -> None:
     result = run(under, "second_malloc", "not-before-main")
