@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "shim/observers/histogram.h"
+#include "shim/observers/stopwatch.h"
 #include "shim/reports/emitter.h"
 #include "shim/reports/output.h"
-#include "vm/clock.h"
 #include "vm/number.h"
 #include "vm/lock.h"
 
@@ -36,8 +36,8 @@ static struct {
     struct route inner;
     const struct configuration *configuration;
     struct output_pattern destination;
-    uint64_t own_ticks;               /* that reading the counter twice takes */
-    uint64_t start_ticks, start_time; /* time: nanoseconds */
+    uint64_t own_ticks; /* that reading the counter twice takes */
+    struct stopwatch stopwatch;
     struct stripe stripes[STRIPES];
 } latency;
 
@@ -125,8 +125,7 @@ static struct route start(const struct configuration *configuration, struct rout
     latency.configuration = configuration;
     latency.destination = observer_destination(value, "ALLOTROPE_LATENCY");
     latency.own_ticks = measure_own_ticks();
-    latency.start_time = monotonic_ns();
-    latency.start_ticks = __builtin_ia32_rdtsc();
+    latency.stopwatch = stopwatch_start();
     struct route timed = inner;
     timed.alloc = timed_alloc;
     timed.alloc_zeroed = timed_alloc_zeroed;
@@ -152,13 +151,6 @@ static void sum_up(enum call call, struct histogram *sum)
             sum->total += count;
         }
     }
-}
-
-static double nanoseconds_per_tick(void)
-{
-    uint64_t ticks = __builtin_ia32_rdtsc() - latency.start_ticks;
-    uint64_t time = monotonic_ns() - latency.start_time;
-    return ticks > 0 ? (double)time / (double)ticks : 0;
 }
 
 /* The table shows a bar behind the count, a sign for each doubling: the reader looks for the calls
@@ -231,7 +223,7 @@ static void emit_histogram(struct emitter *emitter, const char *name, const stru
 static bool write_to(int file, bool json)
 {
     struct emitter emitter;
-    double ns_per_tick = nanoseconds_per_tick();
+    double ns_per_tick = stopwatch_ns_per_tick(&latency.stopwatch);
     output_begin(&emitter, file, json, "allotrope.latency/1", latency.configuration);
     emit_number(&emitter, "own_cost_ns_subtracted",
                 rounded(ns_per_tick * (double)latency.own_ticks));

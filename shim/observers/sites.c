@@ -36,6 +36,7 @@
 #include "shim/observers/sampling.h"
 #include "shim/observers/site_table.h"
 #include "shim/observers/stack_trace.h"
+#include "shim/observers/stopwatch.h"
 #include "shim/reports/emitter.h"
 #include "shim/reports/output.h"
 #include "shim/reports/publish.h"
@@ -88,10 +89,10 @@ static struct {
     uint64_t frames;
     _Atomic uint32_t rate;
     _Atomic uint64_t sequences; /* each word of it starts a sequence, for one sample */
-    uint64_t started_ticks;     /* of the processor's time-stamp counter */
-    uint64_t started, peak_at;  /* nanoseconds, of the monotonic clock and since then */
-    struct lock lock;           /* of what follows */
+    struct stopwatch stopwatch;
+    struct lock lock; /* of what follows */
     uint64_t samples;
+    uint64_t peak_ticks;  /* the time-stamp counter at the peak */
     uint32_t work;        /* of this batch */
     uint64_t batch_began; /* nanoseconds of the process's time */
     double credit;        /* nanoseconds that batches took above BATCH_NS each */
@@ -125,9 +126,12 @@ static double between(double least, double number, double most)
 }
 
 /* At the end of a batch: the rate at which it would have taken the time that it shall, twofold or
- * half at most. Credit and debt are to be gone after eight batches more. */
+ * half at most. Credit and debt are to be gone after eight batches more. In a sandbox the rate
+ * stays, since the question of the process's time may end it. */
 static double affordable_rate(void)
 {
+    if (pages_are_in_sandbox())
+        return sites.affordable;
     uint64_t now = process_ns();
     double took = (double)(now - sites.batch_began);
     sites.batch_began = now;
@@ -152,9 +156,10 @@ static void adapt_rate(uint32_t work)
 static void enter_sample(uint32_t site, const void *block, size_t size, double weight,
                          uint32_t work)
 {
+    uint64_t now = __builtin_ia32_rdtsc();
     sites.samples++;
-    if (site_table_add(&sites.table, site, block, size, weight, __builtin_ia32_rdtsc()))
-        sites.peak_at = monotonic_ns() - sites.started;
+    if (site_table_add(&sites.table, site, block, size, weight, now))
+        sites.peak_ticks = now;
     if (!sites.is_rate_given)
         adapt_rate(work);
 }
@@ -461,8 +466,8 @@ static struct route start(const struct configuration *configuration, struct rout
     fork_chain_add(&sites.lock);
     sites.inner = inner;
     sites.configuration = configuration;
-    sites.started = monotonic_ns();
-    sites.started_ticks = __builtin_ia32_rdtsc();
+    sites.stopwatch = stopwatch_start();
+    sites.peak_ticks = sites.stopwatch.ticks;
     sites.sequences = random_seed();
     sites.batch_began = process_ns();
     sites.affordable = FINEST_RATE;
@@ -520,24 +525,17 @@ static void write_site(struct json *json, const struct site *site)
     json_end_object(json);
 }
 
-static double nanoseconds_of_a_tick(void)
-{
-    uint64_t ticks = __builtin_ia32_rdtsc() - sites.started_ticks;
-    return ticks ? (double)(monotonic_ns() - sites.started) / (double)ticks : 1;
-}
-
 /* How long what was freed had lived: a list of what lived less than so many nanoseconds, and not
  * less than those before. */
-static void write_lifetimes(struct json *json)
+static void write_lifetimes(struct json *json, double ns_per_tick)
 {
-    double tick = nanoseconds_of_a_tick();
     json_begin_array(json, "lifetimes");
     for (size_t i = 0; i < LIFETIME_BUCKETS - 1; i++) {
         const struct tally *tally = &sites.table.lifetimes[i];
         if (tally->blocks == 0)
             continue;
         json_begin_object(json, NULL);
-        json_number(json, "below_ns", rounded((double)(UINT64_C(2) << i) * tick));
+        json_number(json, "below_ns", rounded((double)(UINT64_C(2) << i) * ns_per_tick));
         json_number(json, "blocks", rounded(tally->blocks));
         json_number(json, "bytes", rounded(tally->bytes));
         json_end_object(json);
@@ -566,13 +564,15 @@ static bool write_to(int file, bool json)
 {
     (void)json;
     struct emitter emitter;
+    double ns_per_tick = stopwatch_ns_per_tick(&sites.stopwatch);
+    uint64_t ticks_to_peak = sites.peak_ticks - sites.stopwatch.ticks;
     output_begin(&emitter, file, true, "allotrope.sites/1", sites.configuration);
     emit_number(&emitter, "rate_bytes", sites.rate); /* where it ended, if it was not given */
     emit_number(&emitter, "frames", stack_trace_is_deep() ? sites.frames : 1);
     emit_number(&emitter, "samples", sites.samples);
     emit_number(&emitter, "lost_samples", sites.table.lost);
     emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
-    emit_seconds(&emitter, "peak_seconds", sites.peak_at);
+    emit_seconds(&emitter, "peak_seconds", rounded((double)ticks_to_peak * ns_per_tick));
     emit_number(&emitter, "exit_bytes", rounded(sites.table.live_bytes));
     if (sites.reports_leaks) {
         json_begin_object(&emitter.json, "leaks");
@@ -582,7 +582,7 @@ static bool write_to(int file, bool json)
         json_end_object(&emitter.json);
         json_end_object(&emitter.json);
     }
-    write_lifetimes(&emitter.json);
+    write_lifetimes(&emitter.json, ns_per_tick);
     write_maps(&emitter.json);
     json_begin_array(&emitter.json, "sites");
     for (size_t i = 0; i < sites.table.site_count; i++)

@@ -14,6 +14,7 @@ these: each policy in one of its two presets, each preset under two policies, an
 blocks and gc. ALLOTROPE_CORNERS=all, which `make stress` sets, has them all.
 """
 
+import json
 import os
 import re
 import shutil
@@ -326,6 +327,35 @@ def test_sandbox_that_kills_for_questions_of_the_account(under: Under, tmp_path:
     """What is in memory, and the time: it does without from then on."""
     environment = {"ALLOTROPE_STATS": str(tmp_path / "statistics.json")}
     require_success(under.run([str(PROGRAMS / "seccomp")], environment, timeout=HANG))
+
+
+@each_of_ours
+@pytest.mark.parametrize("rate", ["1", None])
+def test_sandbox_that_kills_for_questions_of_the_sites(
+    under: Under, rate: str | None, tmp_path: Path
+) -> None:
+    """The time of a peak, and how long a batch of samples took: a rate that adapts stays."""
+    environment = {"ALLOTROPE_SITES": str(tmp_path / "sites.json")}
+    if rate:
+        environment["ALLOTROPE_SITES_RATE"] = rate
+    require_success(under.run([str(PROGRAMS / "seccomp")], environment, timeout=HANG))
+
+
+def test_sandbox_that_kills_for_questions_of_the_leaks() -> None:
+    require_success(run(Under("gc:leaks=report", LIBRARY, "gc:leaks=report"), "seccomp"))
+
+
+@each_of_ours
+@pytest.mark.parametrize("variable", ["ALLOTROPE_SITES", "ALLOTROPE_LATENCY"])
+def test_sandbox_that_kills_for_questions_of_a_report(
+    under: Under, variable: str, tmp_path: Path
+) -> None:
+    """How long a tick takes."""
+    report = tmp_path / "report.json"
+    environment = {variable: str(report)}
+    done = under.run([str(PROGRAMS / "seccomp"), "reported"], environment, timeout=HANG)
+    require_success(done)
+    assert json.loads(report.read_text())
 
 
 @each_of_ours
