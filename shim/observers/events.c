@@ -14,6 +14,10 @@
  * process with one thread reads it once for some hundred words. From the second thread on every
  * event has a time stamp, taken before a free and after an allocation: from them the reader knows
  * in which order threads had a block.
+ *
+ * Sandboxes. A filter of system calls may end the process for a question. From the moment on when
+ * there may be one, none is asked: the number of a new thread is left out, and a child is not
+ * recorded.
  */
 #include "shim/observers/events.h"
 
@@ -32,6 +36,7 @@
 #include "trace/protocol/event_pool.h"
 #include "vm/clock.h"
 #include "vm/kernel/maps.h"
+#include "vm/lock.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
@@ -47,6 +52,7 @@ static struct event_pool *pool;
 static uint32_t *membership;    /* enum membership, in a page that the kernel clears at fork */
 static uint32_t process_number; /* of this process in the pool */
 static uint32_t frames_wanted;
+static uintptr_t first_thread;   /* of this process, which joins at its first event */
 static _Atomic bool has_threads; /* a second thread has a buffer, or had one */
 /* Where this thread is in its buffer. A structure of the two words would be aligned to 16 bytes of
  * the thread's scarce memory. */
@@ -64,10 +70,13 @@ static inline uint64_t time_stamp(void)
 
 /* Buffers. */
 
-/* Asks by a descriptor of the process: a zombie (ended, not yet waited for) still has its number.
- */
-static bool writer_is_running(void)
+/* Asks by a descriptor of the process: a zombie (ended, not yet waited for) still has its number. A
+ * sandbox may end this process for the question: there a writer that has set no buffer free
+ * meanwhile counts as ended. */
+static bool writer_is_running(uint32_t freed)
 {
+    if (pages_are_in_sandbox())
+        return atomic_load(&pool->freed) != freed;
     long writer = SYSCALL_2(SYS_pidfd_open, pool->writer, 0);
     struct pollfd end = {.fd = (int)writer, .events = POLLIN};
     if (syscall_failed(writer))
@@ -83,7 +92,7 @@ static bool wait_for_writer(uint32_t freed)
     atomic_fetch_add(&pool->waiting, 1);
     SYSCALL_4(SYS_futex, &pool->freed, FUTEX_WAIT, freed, &a_while);
     atomic_fetch_sub(&pool->waiting, 1);
-    return writer_is_running();
+    return writer_is_running(freed);
 }
 
 /* Tries low numbers first, so that few buffers are in use and stay in the cache. False when the
@@ -104,12 +113,19 @@ static bool take_buffer(uint32_t *number)
     }
 }
 
-static void label_buffer(uint32_t number, uint32_t kind, uint32_t thread, uint64_t sequence)
+/* 0 in a sandbox, which may end the process for the question. */
+static uint32_t own_tid(void)
+{
+    return pages_are_in_sandbox() ? 0 : (uint32_t)SYSCALL_0(SYS_gettid);
+}
+
+static void label_buffer(uint32_t number, uint32_t kind, uint32_t thread, uint32_t tid,
+                         uint64_t sequence)
 {
     struct event_buffer *buffer = &pool->buffer[number];
     buffer->process = process_number;
     buffer->thread = thread;
-    buffer->tid = (uint32_t)SYSCALL_0(SYS_gettid);
+    buffer->tid = tid;
     buffer->kind = kind;
     buffer->bytes = 0;
     buffer->sequence = sequence;
@@ -130,9 +146,11 @@ static void hand_over(struct event_buffer *buffer)
 /* Joining. */
 
 /* Takes an entry of the pool for this process. False when it is not to be recorded, or the pool has
- * no room. */
+ * no room, or a sandbox may end the process for what it takes. */
 static bool enter_process(void)
 {
+    if (pages_are_in_sandbox())
+        return false;
     uint32_t pid = (uint32_t)SYSCALL_0(SYS_getpid);
     uint32_t only = atomic_load(&pool->only);
     for (process_number = 0; process_number < EVENT_PROCESSES && (only == 0 || only == pid);
@@ -147,7 +165,6 @@ static bool enter_process(void)
         atomic_store(&process->ready, 1);
         return true;
     }
-    atomic_fetch_add(&pool->declined, 1);
     return false;
 }
 
@@ -158,7 +175,7 @@ static void send_maps(void)
     size_t length = EVENT_BUFFER_BYTES;
     uint32_t number;
     for (uint64_t sequence = 0; length == EVENT_BUFFER_BYTES && take_buffer(&number); sequence++) {
-        label_buffer(number, EVENT_BUFFER_MAPS, 0, sequence);
+        label_buffer(number, EVENT_BUFFER_MAPS, 0, own_tid(), sequence);
         length = maps_read(maps, (char *)event_buffer_words(pool, number), EVENT_BUFFER_BYTES);
         pool->buffer[number].bytes = (uint32_t)length;
         hand_over(&pool->buffer[number]);
@@ -170,23 +187,28 @@ static void send_maps(void)
 static void join(void)
 {
     next_word = word_limit = NULL;
+    first_thread = current_thread();
     atomic_store(&has_threads, false);
     *membership = enter_process() ? RECORDED : NOT_RECORDED;
     if (*membership == RECORDED)
         send_maps();
+    else
+        atomic_fetch_add(&pool->declined, 1);
 }
 
 static void next_buffer(void)
 {
-    uint32_t number, thread;
+    uint32_t number, thread, tid;
     uint64_t sequence = 0;
     struct event_buffer *last = next_word ? buffer_of(next_word) : NULL;
     next_word = word_limit = NULL;
     if (last) {
         thread = last->thread;
+        tid = last->tid;
         sequence = last->sequence + 1;
         hand_over(last);
     } else {
+        tid = own_tid();
         thread = atomic_fetch_add(&pool->process[process_number].threads, 1);
         if (thread > 0)
             atomic_store(&has_threads, true);
@@ -195,11 +217,12 @@ static void next_buffer(void)
         *membership = NOT_RECORDED;
         return;
     }
-    label_buffer(number, EVENT_BUFFER_EVENTS, thread, sequence);
+    label_buffer(number, EVENT_BUFFER_EVENTS, thread, tid, sequence);
     next_word = event_buffer_words(pool, number);
     if (!last) {
         word_limit = next_word + EVENT_STAMP_WORDS;
-        observer_watch_thread(); /* which may allocate */
+        if (current_thread() != first_thread)
+            observer_watch_thread(); /* which may allocate */
     }
 }
 
@@ -409,10 +432,11 @@ static void before_main(void)
         stack_trace_prepare();
 }
 
-/* Once more, for libraries that the program has loaded meanwhile. */
+/* Once more, for libraries that the program has loaded meanwhile. Not in a sandbox, which may end
+ * the process where a file is opened. */
 static void at_exit(void)
 {
-    if (*membership == RECORDED)
+    if (*membership == RECORDED && !pages_are_in_sandbox())
         send_maps();
 }
 

@@ -92,8 +92,8 @@ struct output_pattern observer_destination(const char *value, const char *variab
 void observers_before_main(void);
 void observers_thread_end(void);
 
-/* Has thread_end called when the calling thread ends; the first thread's end is the process's.
- * May be called again and again. May allocate: the caller guards itself against its own
+/* Has thread_end called when the calling thread ends. Not for the first thread, whose end is the
+ * process's. May be called again and again. May allocate: the caller guards itself against its own
  * recursion. */
 void observer_watch_thread(void);
 

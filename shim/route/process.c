@@ -30,7 +30,6 @@
 #include "shim/route/start.h"
 #include "vm/fork_chain.h"
 #include "vm/message.h"
-#include "vm/syscall.h"
 #include "vm/written.h"
 
 extern __typeof__(dladdr1) dladdr1 __attribute__((weak)); /* a static program has none */
@@ -52,18 +51,12 @@ static void create_thread_end_key(void)
     thread_end_known = pthread_key_create(&thread_end, on_thread_end) == 0;
 }
 
-/* Never called for the first thread, whose end is the process's: so libc is up by now. */
-static void on_thread_start(void)
+/* Never called for the first thread: so libc is up by now. */
+void observer_watch_thread(void)
 {
     pthread_once(&thread_end_once, create_thread_end_key);
     if (thread_end_known)
         pthread_setspecific(thread_end, attached);
-}
-
-void observer_watch_thread(void)
-{
-    if (SYSCALL_0(SYS_gettid) != SYSCALL_0(SYS_getpid))
-        on_thread_start();
 }
 
 static void set_errno(void)
@@ -152,7 +145,7 @@ static __attribute__((destructor)) void tell_exit(void)
 void process_attach(const struct allocator *allocator)
 {
     attached = allocator;
-    allocator_thread_started = on_thread_start;
+    allocator_thread_started = observer_watch_thread;
     allocator_out_of_memory = set_errno;
     pthread_atfork(fork_chain_prepare, fork_chain_parent, after_fork_in_child);
 }

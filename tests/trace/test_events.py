@@ -128,6 +128,18 @@ def test_threads_that_end_give_their_buffers_back(command: Command, tmp_path: Pa
     assert facts["unknown_frees"] == facts["lost_frees"] == 0
 
 
+@pytest.mark.parametrize("words", [[], ["silent"]])
+def test_a_sandbox_that_kills_for_questions_ends_no_recording(
+    command: Command, tmp_path: Path, words: list[str]
+) -> None:
+    """Neither of threads that were there, nor of one that is started in it."""
+    program = str(BUILD / "tests" / "contract" / "seccomp")
+    facts = record(command, tmp_path / "s.ale", program, *words)
+    assert facts["threads"] == 2
+    assert facts["objects"] > 2 * 120000
+    assert facts["unknown_frees"] == facts["lost_frees"] == 0
+
+
 def test_a_killed_process_leaves_all_it_did(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "killed.ale"
     facts = record(command, file, PROGRAM, "killed", status=128 + 9)

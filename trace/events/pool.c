@@ -88,7 +88,8 @@ void pool_collect_dead_threads(struct events_recorder *recorder)
         struct event_buffer *buffer = &recorder->pool->buffer[i];
         char path[64];
         uint32_t filling = EVENT_BUFFER_FILLING;
-        if (atomic_load(&buffer->state) != filling || !atomic_load(&buffer->labelled))
+        if (atomic_load(&buffer->state) != filling || !atomic_load(&buffer->labelled) ||
+            buffer->tid == 0)
             continue;
         pid_t pid = recorder->recordings[buffer->process].pid;
         snprintf(path, sizeof path, "/proc/%d/task/%u", pid, buffer->tid);

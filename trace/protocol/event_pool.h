@@ -73,7 +73,7 @@ struct event_buffer {
     _Atomic uint32_t labelled; /* what follows is set */
     uint32_t process;          /* its place in the head */
     uint32_t thread;           /* of the process, from 0 */
-    uint32_t tid;              /* the kernel's number of the thread */
+    uint32_t tid;              /* the kernel's number of the thread; 0: not known */
     uint32_t kind;             /* MAPS: the text of /proc/self/maps */
     uint32_t bytes;            /* of MAPS, set before FULL; events end where zeros begin */
     uint64_t sequence;         /* of the thread's buffers, from 0 */
