@@ -95,21 +95,28 @@ static bool wait_for_writer(uint32_t freed)
     return writer_is_running(freed);
 }
 
-/* Tries low numbers first, so that few buffers are in use and stay in the cache. False when the
- * writer takes no more. */
+/* Tries low numbers first, so that few buffers are in use and stay in the cache. Waits while the
+ * writer has buffers to set free. False: threads are filling all of them, or there is no writer any
+ * more, and the recording of this process ends. */
 static bool take_buffer(uint32_t *number)
 {
     for (;;) {
         uint32_t freed = atomic_load(&pool->freed);
-        for (*number = 0; *number < EVENT_BUFFERS && !atomic_load(&pool->closed); ++*number) {
-            uint32_t state = EVENT_BUFFER_FREE;
+        bool is_any_full = false;
+        for (*number = 0; *number < EVENT_BUFFERS; ++*number) {
             _Atomic uint32_t *buffer = &pool->buffer[*number].state;
-            if (atomic_load_explicit(buffer, memory_order_relaxed) == EVENT_BUFFER_FREE &&
+            uint32_t state = atomic_load_explicit(buffer, memory_order_relaxed);
+            if (state == EVENT_BUFFER_FREE &&
                 atomic_compare_exchange_strong(buffer, &state, EVENT_BUFFER_FILLING))
                 return true;
+            is_any_full |= state == EVENT_BUFFER_FULL;
         }
-        if (atomic_load(&pool->closed) || !wait_for_writer(freed))
+        if (!is_any_full)
             return false;
+        if (!wait_for_writer(freed)) {
+            *membership = NOT_RECORDED;
+            return false;
+        }
     }
 }
 
@@ -196,9 +203,10 @@ static void join(void)
         atomic_fetch_add(&pool->declined, 1);
 }
 
+/* Without one next_word is NULL. */
 static void next_buffer(void)
 {
-    uint32_t number, thread, tid;
+    uint32_t number, thread = 0, tid = 0;
     uint64_t sequence = 0;
     struct event_buffer *last = next_word ? buffer_of(next_word) : NULL;
     next_word = word_limit = NULL;
@@ -207,15 +215,14 @@ static void next_buffer(void)
         tid = last->tid;
         sequence = last->sequence + 1;
         hand_over(last);
-    } else {
+    }
+    if (!take_buffer(&number))
+        return;
+    if (!last) {
         tid = own_tid();
         thread = atomic_fetch_add(&pool->process[process_number].threads, 1);
         if (thread > 0)
             atomic_store(&has_threads, true);
-    }
-    if (!take_buffer(&number)) {
-        *membership = NOT_RECORDED;
-        return;
     }
     label_buffer(number, EVENT_BUFFER_EVENTS, thread, tid, sequence);
     next_word = event_buffer_words(pool, number);
@@ -231,11 +238,14 @@ static __attribute__((noinline)) bool make_room(void)
 {
     if (*membership == NOT_JOINED)
         join();
-    if (*membership == RECORDED &&
-        (!next_word || next_word > event_buffer_end(pool, next_word) - 2 * MOST_EVENT_WORDS))
-        next_buffer();
     if (*membership != RECORDED)
         return false;
+    if (!next_word || next_word > event_buffer_end(pool, next_word) - 2 * MOST_EVENT_WORDS)
+        next_buffer();
+    if (!next_word) {
+        atomic_fetch_add(&pool->process[process_number].lost, 1);
+        return false;
+    }
     *next_word++ = time_stamp();
     uint64_t *due = next_word + EVENT_STAMP_WORDS;
     uint64_t *last = event_buffer_end(pool, next_word) - MOST_EVENT_WORDS;

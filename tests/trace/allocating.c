@@ -7,7 +7,9 @@
  *   allocating threads      blocks that another thread frees, again and again, from 8 threads
  *   allocating fork         a child frees what its parent allocated, and more; then _exit
  *   allocating killed       allocates 1000 blocks and is killed
- *   allocating threadlets   3000 short threads, one after another */
+ *   allocating threadlets   3000 short threads, one after another
+ *   allocating crowd        2100 threads at once, more than there are buffers; the last of them
+ *                           allocates again when the others have ended */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -87,6 +89,38 @@ static void threadlets(void)
     }
 }
 
+enum { CROWD = 2100 };
+static pthread_barrier_t gathered, dispersed;
+
+static void *join_crowd(void *number)
+{
+    void *block = malloc(777);
+    pthread_barrier_wait(&gathered);
+    free(block);
+    if ((size_t)number == CROWD - 1) {
+        pthread_barrier_wait(&dispersed);
+        free(malloc(4321));
+    }
+    return block;
+}
+
+static void crowd(void)
+{
+    static pthread_t thread[CROWD];
+    pthread_attr_t attributes;
+    pthread_barrier_init(&gathered, NULL, CROWD);
+    pthread_barrier_init(&dispersed, NULL, 2);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 1 << 16);
+    for (size_t i = 0; i < CROWD; i++)
+        if (pthread_create(&thread[i], &attributes, join_crowd, (void *)i) != 0)
+            abort();
+    for (size_t i = 0; i < CROWD - 1; i++)
+        pthread_join(thread[i], NULL);
+    pthread_barrier_wait(&dispersed);
+    pthread_join(thread[CROWD - 1], NULL);
+}
+
 static void forked(void)
 {
     void *block = malloc(1234);
@@ -112,6 +146,8 @@ int main(int argc, char **argv)
         threads();
     else if (strcmp(what, "threadlets") == 0)
         threadlets();
+    else if (strcmp(what, "crowd") == 0)
+        crowd();
     else if (strcmp(what, "fork") == 0)
         forked();
     for (int i = 0; i < 1000 && strcmp(what, "killed") == 0; i++)

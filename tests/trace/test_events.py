@@ -128,6 +128,26 @@ def test_threads_that_end_give_their_buffers_back(command: Command, tmp_path: Pa
     assert facts["unknown_frees"] == facts["lost_frees"] == 0
 
 
+def test_events_of_more_threads_than_buffers_are_lost_and_counted(
+    command: Command, tmp_path: Path
+) -> None:
+    """Nobody waits for a buffer that another thread is filling, and who got none may get one later.
+    What the command tells, the file tells as well."""
+    file = tmp_path / "c.ale"
+    done = command.run("events", "-o", str(file), "--", PROGRAM, "crowd")
+    assert done.returncode == 0, done.stderr
+    sizes = [row["size"] for row in dump(file) if row["event"] == "new"]
+    lost = info(file)["end"]["lost_events"]
+    assert 2000 < sizes.count("777") < 2100
+    assert lost >= 2100 - sizes.count("777")
+    assert sizes.count("4321") == 1
+    assert f"{lost} events are missing" in done.stderr
+    found = json.loads(command.run("lifetimes", str(file), "--json", "-").stdout)
+    assert [one.text for one in lifetimes_advice(found) if one.title == "Incomplete"] == [
+        f"without {lost:,} events of threads that found no buffer."
+    ]
+
+
 @pytest.mark.parametrize("words", [[], ["silent"]])
 def test_a_sandbox_that_kills_for_questions_ends_no_recording(
     command: Command, tmp_path: Path, words: list[str]

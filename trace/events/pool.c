@@ -35,6 +35,7 @@ void pool_drop(struct events_recorder *recorder, uint32_t place)
             clear(recorder, i);
     }
     atomic_store(&recorder->pool->process[place].threads, 0);
+    atomic_store(&recorder->pool->process[place].lost, 0);
     atomic_store(&recorder->pool->process[place].ready, 0);
     atomic_store(&recorder->pool->process[place].pid, 0);
 }

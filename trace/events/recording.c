@@ -85,6 +85,12 @@ static char *describe(const struct events_recorder *recorder, const struct recor
     return json_memory_end(&memory);
 }
 
+static uint64_t lost_events(const struct events_recorder *recorder,
+                            const struct recording *recording)
+{
+    return atomic_load(&recorder->pool->process[recording - recorder->recordings].lost);
+}
+
 /* How the recording ended: of the command itself it is known. NULL when memory is short. */
 static char *describe_end(const struct events_recorder *recorder, const struct recording *recording)
 {
@@ -100,6 +106,7 @@ static char *describe_end(const struct events_recorder *recorder, const struct r
     } else {
         json_null(&memory.json, "status");
     }
+    json_number(&memory.json, "lost_events", lost_events(recorder, recording));
     json_close(&memory.json);
     return json_memory_end(&memory);
 }
@@ -257,6 +264,12 @@ void recording_end(struct events_recorder *recorder, struct recording *recording
     if (!recording->failed && !recorder->options->quiet)
         fprintf(stderr, "allotrope: %s: the events of %s, %" PRIu64 " bytes\n", recording->name,
                 recording->program, bytes);
+    uint64_t lost = lost_events(recorder, recording);
+    if (lost > 0 && !recorder->options->quiet)
+        fprintf(stderr,
+                "allotrope: %s: %" PRIu64 " event%s missing, of threads that found no buffer; "
+                "%d threads at a time have one\n",
+                recording->name, lost, lost == 1 ? " is" : "s are", EVENT_BUFFERS);
     if (recording->pidfd >= 0)
         close(recording->pidfd);
     free(recording->name);

@@ -6,8 +6,9 @@
  * Shared memory of fixed size: a head, then buffers of words. A thread of the program takes a
  * free buffer, fills it with events and hands it over; the writer, another process, saves it,
  * clears it and sets it free. So nothing is lost with a process that ends by _exit or a signal:
- * what it left in its buffers is all that is not zero. A thread takes no lock; it waits only
- * where every buffer is full.
+ * what it left in its buffers is all that is not zero. A thread takes no lock, and waits for the
+ * writer alone. Where threads are filling every buffer, the events of further threads are lost, and
+ * counted. One that gets a buffer later counts as another thread from then on.
  *
  *   writer:   FREE <- FULL            process:   FREE -> FILLING -> FULL
  *
@@ -33,7 +34,7 @@
 #define EVENT_POOL_MAGIC UINT64_C(0x31474e5254564541)
 
 enum {
-    EVENT_POOL_VERSION = 2,
+    EVENT_POOL_VERSION = 3,
     EVENT_BUFFER_BYTES = 32768,
     EVENT_BUFFER_WORDS = EVENT_BUFFER_BYTES / 8,
     EVENT_BUFFERS = 2048,
@@ -85,6 +86,7 @@ struct event_process {
     _Atomic uint32_t ready;            /* what follows is set */
     uint64_t stamp;                    /* time stamp counter when the process joined, ... */
     uint64_t nanoseconds;              /* ... and CLOCK_MONOTONIC at the same moment */
+    _Atomic uint64_t lost;             /* events of threads that found no buffer */
     char program[EVENT_PROGRAM_BYTES]; /* its path; "" where it is not known */
 };
 
@@ -97,7 +99,6 @@ struct event_pool {
     uint32_t writer;           /* its process */
     _Atomic uint32_t freed;    /* futex: goes up as buffers are set free */
     _Atomic uint32_t waiting;  /* threads that wait for it */
-    _Atomic uint32_t closed;   /* the writer takes no more */
     struct event_process process[EVENT_PROCESSES];
     struct event_buffer buffer[EVENT_BUFFERS];
 };

@@ -2,7 +2,7 @@
 """Sentences about figures, and from which size on a figure is worth one."""
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Any, Sequence
 
 from ..statistics.verdicts import NOTICEABLE_BYTES
 from .units import format_bytes
@@ -28,6 +28,13 @@ class Sentence:
 CUT_SHORT = Sentence(
     "note", "Incomplete", "the file is damaged or cut short; the figures are of what came before."
 )
+
+
+def of_lost_events(document: dict[str, Any]) -> list[Sentence]:
+    """Of a recording, if it has lost any."""
+    lost = (document.get("end") or {}).get("lost_events", 0)
+    text = f"without {counted(lost, 'event')} of threads that found no buffer."
+    return [Sentence("note", "Incomplete", text)] if lost else []
 
 
 def of_whole_rounds(why: str) -> Sentence:

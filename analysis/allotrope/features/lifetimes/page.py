@@ -23,7 +23,7 @@ from ...output.plots import (
     stacked_layout,
     times_axis,
 )
-from ...output.sentences import CUT_SHORT, Sentence
+from ...output.sentences import CUT_SHORT, Sentence, of_lost_events
 from ...output.units import MEBIBYTE, format_bytes, short_bytes
 from .output import GROUP_COLUMNS, clock_text, group_cells, stack_text, summary, title_of
 
@@ -81,6 +81,7 @@ def advice(found: Document) -> list[Sentence]:
     )
     if not found["whole"]:
         sentences.append(CUT_SHORT)
+    sentences += of_lost_events(found)
     if found["threads"] > 1:
         sentences.append(Sentence("note", "Threads", summary(found)[-1]))
     return sentences

@@ -7,6 +7,7 @@ from ...output.sentences import (
     CUT_SHORT,
     Sentence,
     enumerate_names,
+    of_lost_events,
     of_whole_rounds,
     too_few_rounds,
 )
@@ -43,6 +44,7 @@ def advice(document: Document) -> list[Sentence]:
             sentences.append(Sentence("refused", "Failed", text))
     if not document["whole"]:
         sentences.append(CUT_SHORT)
+    sentences += of_lost_events(document)
     if document["interrupted"]:
         sentences.append(of_whole_rounds("interrupted"))
     sentences.append(Sentence("note", "Mind", NOT_PLAYED))
