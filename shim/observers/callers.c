@@ -35,8 +35,9 @@ static __attribute__((noinline)) const void *caller_of_libc(const uintptr_t *fra
     const struct unwind_frame first = {
         .rip = frame[1], .rsp = (uintptr_t)(frame + 2), .rbp = frame[0]};
     const void *sites[MOST_FRAMES_OF_LIBC];
+    bool is_whole;
     for (uint32_t most = 2; most <= MOST_FRAMES_OF_LIBC; most *= 2) {
-        uint32_t count = unwind(first, sites, NULL, most);
+        uint32_t count = unwind(first, sites, NULL, most, &is_whole);
         for (uint32_t i = 0; i < count; i++)
             if (!is_of_libc((uintptr_t)sites[i]))
                 return sites[i];
@@ -46,15 +47,14 @@ static __attribute__((noinline)) const void *caller_of_libc(const uintptr_t *fra
     return NULL;
 }
 
-/* unwind() returns nothing at all if one of the frames is of a kind that it does not know. So
- * shorter and shorter walks are tried, until one ends below that frame. */
 uint32_t callers_call_stack(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
                             uint32_t most)
 {
     const void *found[MOST_FRAMES_OF_US + MOST_FRAMES_TOLD];
-    uint32_t wanted = most < MOST_FRAMES_TOLD ? most : MOST_FRAMES_TOLD, count = 0, own = 0;
-    for (uint32_t room = MOST_FRAMES_OF_US + wanted; room > 0 && count == 0; room--)
-        count = unwind((struct unwind_frame){rip, rsp, rbp}, found, NULL, room);
+    uint32_t wanted = most < MOST_FRAMES_TOLD ? most : MOST_FRAMES_TOLD, own = 0;
+    bool is_whole;
+    uint32_t count = unwind((struct unwind_frame){rip, rsp, rbp}, found, NULL,
+                            MOST_FRAMES_OF_US + wanted, &is_whole);
     while (own < count && (const char *)found[own] >= own_text.start &&
            (const char *)found[own] < own_text.end)
         own++;

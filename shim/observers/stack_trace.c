@@ -4,7 +4,10 @@
  */
 #include "shim/observers/stack_trace.h"
 
+#include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
+#include <string.h>
 #include <unwind.h>
 
 #include "shim/observers/unwind.h"
@@ -15,6 +18,8 @@
 extern __typeof__(backtrace) backtrace __attribute__((weak));
 extern __typeof__(_Unwind_Backtrace) _Unwind_Backtrace __attribute__((weak));
 extern __typeof__(_Unwind_GetIP) _Unwind_GetIP __attribute__((weak));
+
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 enum { OWN_FRAMES = 12 }; /* at most between the program and here */
 
@@ -70,6 +75,18 @@ static __attribute__((noinline)) uint32_t trace_by_libgcc(const void *first, con
     return depth;
 }
 
+/* libgcc allocates while it has a lock that each of its walks takes: where a program has told it of
+ * frames by __register_frame, and it sorts them. */
+static bool is_within_libgcc(const void *const *frames, uint32_t depth)
+{
+    struct dl_find_object object;
+    for (uint32_t i = 0; i < depth; i++)
+        if (_dl_find_object((void *)frames[i], &object) == 0 &&
+            strstr(object.dlfo_link_map->l_name, "libgcc_s.so"))
+            return true;
+    return false;
+}
+
 uint32_t stack_trace(const uintptr_t *frame, const void **frames, uint32_t *offsets, uint32_t most)
 {
     const struct unwind_frame program = {
@@ -77,10 +94,12 @@ uint32_t stack_trace(const uintptr_t *frame, const void **frames, uint32_t *offs
     const void *first = (const void *)frame[1];
     uint32_t depth = 0;
     if (most > 1 && is_deep) {
-        depth = unwind(program, frames, offsets, most);
+        bool is_whole;
+        depth = unwind(program, frames, offsets, most, &is_whole);
+        bool is_enough = is_whole || is_within_libgcc(frames, depth);
         if (offsets)
-            *offsets = depth;
-        if (depth == 0)
+            *offsets = is_enough ? depth : 0;
+        if (!is_enough)
             depth = trace_by_libgcc(first, frames, most);
     } else if (offsets) {
         *offsets = 0;

@@ -11,8 +11,8 @@
  *     return address = the word below the CFA
  *     the caller's rbp = rbp, or the word at CFA + m
  *
- * For the rest (frames of signals, the lazy binder, other expressions) unwind() returns 0, and the
- * caller turns to libgcc.
+ * At the rest (frames of signals, the lazy binder, other expressions) unwind() ends, and the caller
+ * may turn to libgcc.
  *
  * ld.so says which table describes an address (_dl_find_object). It is asked anew for every run of
  * frames in one object, and a step belongs to an address and to the place of its table. So the step
@@ -134,18 +134,19 @@ static bool take_step(struct unwind_frame *frame, uint64_t step)
 }
 
 uint32_t unwind(struct unwind_frame frame, const void **return_addresses, uint32_t *offsets,
-                uint32_t most)
+                uint32_t most, bool *is_whole)
 {
     struct dl_find_object object = {0};
     uintptr_t start = frame.rsp;
     uint32_t count = 0;
+    *is_whole = false;
     if (!_dl_find_object)
         return 0;
     while (count < most && frame.rip != 0) {
         if (frame.rip - (uintptr_t)object.dlfo_map_start >=
                 (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start &&
             _dl_find_object((void *)frame.rip, &object) != 0)
-            return 0; /* code made at run time, which libgcc may have been told of */
+            return count; /* code made at run time, which libgcc may have been told of */
         if (offsets)
             offsets[count] = (uint32_t)(frame.rsp - WORD - start);
         return_addresses[count++] = (const void *)frame.rip;
@@ -155,7 +156,8 @@ uint32_t unwind(struct unwind_frame frame, const void **return_addresses, uint32
         if (step & OUTERMOST)
             break;
         if (step == STEP_UNKNOWN || !take_step(&frame, step))
-            return 0;
+            return count;
     }
+    *is_whole = true;
     return count;
 }

@@ -106,6 +106,7 @@ PLAIN = [
     "judged_by_libc",
     "libc_results",
     "random_calls",
+    "registered_frames",
     "refused_sizes too-large",
     "resizing",
     "signal_actions",
@@ -379,6 +380,15 @@ def test_no_instruction_can_be_interrupted_into_a_hang(under: Under) -> None:
     assert 0 < told < steps
     assert [line for line in our_lines(result) if "signal handler" not in line] == []
     assert len(our_lines(result)) == told
+
+
+@pytest.mark.parametrize("spec", ["blocks", "gc:leaks=report"])
+def test_a_sample_within_libgcc_does_not_wait_for_libgcc(spec: str, tmp_path: Path) -> None:
+    sites = tmp_path / "sites.json"
+    environment = {"ALLOTROPE_SITES": str(sites), "ALLOTROPE_SITES_RATE": "1"}
+    under = Under(spec, LIBRARY, spec)
+    program = [str(PROGRAMS / "registered_frames")]
+    require_success(under.run(program, environment, timeout=HANG))
 
 
 # Strangers.

@@ -38,14 +38,17 @@ static __attribute__((noinline)) void walk(void)
     uint32_t offsets[MOST];
     uintptr_t *own = __builtin_frame_address(0);
     struct unwind_frame frame = {.rip = own[1], .rsp = (uintptr_t)(own + 2), .rbp = own[0]};
-    uint32_t depth = unwind(frame, ours, offsets, MOST);
+    bool is_whole = false;
+    uint32_t depth = unwind(frame, ours, offsets, MOST, &is_whole);
     _Unwind_Backtrace(note_address, &theirs);
+    assert_true(is_whole);
     assert_true(depth > 3);
     assert_int_equal(depth, theirs.count - 1); /* the first is this function */
     assert_memory_equal(ours, theirs.addresses + 1, depth * sizeof *ours);
     for (uint32_t i = 1; i < depth; i++)
         assert_ptr_equal(*(const void *const *)(frame.rsp + offsets[i]), ours[i]);
-    assert_int_equal(unwind(frame, ours, NULL, 2), 2);
+    assert_int_equal(unwind(frame, ours, NULL, 2, &is_whole), 2);
+    assert_true(is_whole);
     walks++;
 }
 
@@ -104,7 +107,9 @@ static void test_an_address_in_no_object_is_left_to_libgcc(void **state)
     uintptr_t words[8] = {0};
     const void *addresses[MOST];
     struct unwind_frame frame = {.rip = (uintptr_t)words, .rsp = (uintptr_t)words};
-    assert_int_equal(unwind(frame, addresses, NULL, MOST), 0);
+    bool is_whole = true;
+    assert_int_equal(unwind(frame, addresses, NULL, MOST, &is_whole), 0);
+    assert_false(is_whole);
 }
 
 /* The last address that is wanted needs no step from it. */
@@ -114,7 +119,9 @@ static void test_the_last_frame_may_be_of_any_kind(void **state)
     uintptr_t *own = __builtin_frame_address(0);
     const void *address = NULL;
     struct unwind_frame frame = {.rip = own[1], .rsp = (uintptr_t)own + 4, .rbp = 0};
-    assert_int_equal(unwind(frame, &address, NULL, 1), 1);
+    bool is_whole = false;
+    assert_int_equal(unwind(frame, &address, NULL, 1, &is_whole), 1);
+    assert_true(is_whole);
     assert_ptr_equal(address, own[1]);
 }
 
