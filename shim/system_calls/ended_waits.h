@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -82,6 +83,10 @@ static inline int remaining_ms(const struct wait *wait, int64_t limit_ns)
     int64_t remaining = remaining_ns > 0 ? (remaining_ns + 999999) / 1000000 : 0;
     return remaining < INT_MAX ? (int)remaining : INT_MAX;
 }
+
+/* Our poll, whatever the program calls by that name. */
+__attribute__((visibility("hidden"))) int own_poll(struct pollfd *descriptors, nfds_t count,
+                                                   int timeout_ms);
 
 /* A span of more than a century is returned unchanged. */
 static inline struct timespec remaining_span(const struct wait *wait, struct timespec span)

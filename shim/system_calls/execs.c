@@ -63,26 +63,32 @@ EXPORT int execvpe(const char *file, char *const arguments[], char *const enviro
     for (size_t i = 1; i < count; i++)                              \
     arguments[i] = va_arg(list, char *)
 
+OWN(execv);
+
 EXPORT int execl(const char *path, const char *first, ...)
 {
     COLLECT_ARGUMENTS(first);
     va_end(list);
-    return execv(path, arguments);
+    return own_execv(path, arguments);
 }
+
+OWN(execvp);
 
 EXPORT int execlp(const char *file, const char *first, ...)
 {
     COLLECT_ARGUMENTS(first);
     va_end(list);
-    return execvp(file, arguments);
+    return own_execvp(file, arguments);
 }
+
+OWN(execve);
 
 EXPORT int execle(const char *path, const char *first, ...)
 {
     COLLECT_ARGUMENTS(first);
     char *const *environment = va_arg(list, char *const *);
     va_end(list);
-    return execve(path, arguments, environment);
+    return own_execve(path, arguments, environment);
 }
 
 #endif

@@ -93,11 +93,13 @@ EXPORT int mprotect(void *start, size_t bytes, int protection)
     return (int)libc_result(SYSCALL_3(SYS_mprotect, start, bytes, protection));
 }
 
+OWN(mprotect);
+
 EXPORT int pkey_mprotect(void *start, size_t bytes, int protection, int key)
 {
     tell_of_code(start, bytes, protection);
     return key == -1
-               ? mprotect(start, bytes, protection)
+               ? own_mprotect(start, bytes, protection)
                : (int)libc_result(SYSCALL_4(SYS_pkey_mprotect, start, bytes, protection, key));
 }
 

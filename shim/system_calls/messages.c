@@ -38,9 +38,11 @@ EXPORT ssize_t pwrite(int descriptor, const void *buffer, size_t bytes, off_t at
                 : libc_result(CANCELLABLE(SYSCALL_4(SYS_pwrite64, descriptor, buffer, bytes, at)));
 }
 
+OWN(pwrite);
+
 EXPORT ssize_t pwrite64(int descriptor, const void *buffer, size_t bytes, off64_t at)
 {
-    return pwrite(descriptor, buffer, bytes, at);
+    return own_pwrite(descriptor, buffer, bytes, at);
 }
 
 ALSO_CALLED(__pwrite64, pwrite);
@@ -55,14 +57,21 @@ EXPORT ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off
                 : libc_result(CANCELLABLE(SYSCALL_5(SYS_pwritev, descriptor, parts, count, at, 0)));
 }
 
+OWN(pwritev);
+
 EXPORT ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off64_t at)
 {
-    return pwritev(descriptor, parts, count, at);
+    return own_pwritev(descriptor, parts, count, at);
 }
 
 EXPORT int eventfd_write(int descriptor, eventfd_t value)
 {
-    return write(descriptor, &value, sizeof value) == sizeof value ? 0 : -1;
+    FIND_NEXT(eventfd_write);
+    pin_message(&value, sizeof value);
+    if (next)
+        return next(descriptor, value);
+    long written = CANCELLABLE(SYSCALL_3(SYS_write, descriptor, &value, sizeof value));
+    return libc_result(written) == sizeof value ? 0 : -1;
 }
 
 /* The kernel keeps a socket's name, which may be any bytes, and tells it to whoever asks. */

@@ -38,9 +38,11 @@ EXPORT int aio_read(struct aiocb *request)
     return next(request);
 }
 
+OWN(aio_read);
+
 EXPORT int aio_read64(struct aiocb64 *request)
 {
-    return aio_read((struct aiocb *)request);
+    return own_aio_read((struct aiocb *)request);
 }
 
 EXPORT int aio_write(struct aiocb *request)
@@ -50,9 +52,11 @@ EXPORT int aio_write(struct aiocb *request)
     return next(request);
 }
 
+OWN(aio_write);
+
 EXPORT int aio_write64(struct aiocb64 *request)
 {
-    return aio_write((struct aiocb *)request);
+    return own_aio_write((struct aiocb *)request);
 }
 
 EXPORT int aio_fsync(int operation, struct aiocb *request)
@@ -62,9 +66,11 @@ EXPORT int aio_fsync(int operation, struct aiocb *request)
     return next(operation, request);
 }
 
+OWN(aio_fsync);
+
 EXPORT int aio_fsync64(int operation, struct aiocb64 *request)
 {
-    return aio_fsync(operation, (struct aiocb *)request);
+    return own_aio_fsync(operation, (struct aiocb *)request);
 }
 
 EXPORT int lio_listio(int mode, struct aiocb *const requests[], int count, struct sigevent *event)
@@ -81,10 +87,12 @@ EXPORT int lio_listio(int mode, struct aiocb *const requests[], int count, struc
     return next(mode, requests, count, event);
 }
 
+OWN(lio_listio);
+
 EXPORT int lio_listio64(int mode, struct aiocb64 *const requests[], int count,
                         struct sigevent *event)
 {
-    return lio_listio(mode, (struct aiocb *const *)requests, count, event);
+    return own_lio_listio(mode, (struct aiocb *const *)requests, count, event);
 }
 
 EXPORT int getaddrinfo_a(int mode, struct gaicb *requests[], int count, struct sigevent *event)

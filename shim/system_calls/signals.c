@@ -177,10 +177,12 @@ EXPORT sighandler_t sigset(int number, sighandler_t handler)
     return allocator ? set_disposition(allocator, number, handler) : next(number, handler);
 }
 
+OWN(sigaction);
+
 EXPORT int sigignore(int number)
 {
     const struct sigaction action = {.sa_handler = SIG_IGN};
-    return sigaction(number, &action, NULL);
+    return own_sigaction(number, &action, NULL);
 }
 
 #endif

@@ -120,7 +120,7 @@ static bool must_restart_on_socket(struct wait *wait, long result, int descripto
     if (!may_be_restarted(wait, result) || !was_interrupted(wait))
         return false;
     struct pollfd waited_for = {.fd = descriptor, .events = event};
-    int found = poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, timeout_name));
+    int found = own_poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, timeout_name));
     if (found <= 0) {
         errno = found == 0 ? EAGAIN : errno; /* as the socket's own timeout sets it */
         return false;
@@ -212,7 +212,7 @@ static bool may_send_more(const struct wait *wait, int descriptor)
 {
     struct pollfd waited_for = {.fd = descriptor, .events = POLLOUT};
     return !handler_came_last(wait) &&
-           poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, SO_SNDTIMEO)) > 0 &&
+           own_poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, SO_SNDTIMEO)) > 0 &&
            !(waited_for.revents & (POLLERR | POLLHUP));
 }
 
@@ -369,10 +369,12 @@ EXPORT ssize_t pwritev2(int descriptor, const struct iovec *parts, int count, of
                : done;
 }
 
+OWN(pwritev2);
+
 EXPORT ssize_t pwritev64v2(int descriptor, const struct iovec *parts, int count, off64_t at,
                            int flags)
 {
-    return pwritev2(descriptor, parts, count, at, flags);
+    return own_pwritev2(descriptor, parts, count, at, flags);
 }
 
 static ssize_t send_to(int descriptor, const void *buffer, size_t bytes, int flags,
@@ -383,12 +385,14 @@ static ssize_t send_to(int descriptor, const void *buffer, size_t bytes, int fla
                    descriptor, buffer, bytes, flags, address, length);
 }
 
+OWN(send);
+
 /* With an address a message is sent whole, or not at all; but a stream ignores the address. */
 EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
                       const struct sockaddr *address, socklen_t length)
 {
     if (!address)
-        return send(descriptor, buffer, bytes, flags);
+        return own_send(descriptor, buffer, bytes, flags);
     pin_message(buffer, bytes);
     struct wait wait = begin_sending(bytes);
     ssize_t done = send_to(descriptor, buffer, bytes, flags, address, length);
@@ -526,7 +530,7 @@ static bool may_receive_more(const struct wait *wait, int descriptor)
     int unread = 0;
     if (handler_came_last(wait) || mark_of(descriptor) > 1)
         return !handler_came_last(wait);
-    if (poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, SO_RCVTIMEO)) <= 0)
+    if (own_poll(&waited_for, 1, remaining_timeout_ms(wait, descriptor, SO_RCVTIMEO)) <= 0)
         return false;
     if (syscall_failed(SYSCALL_3(SYS_ioctl, descriptor, FIONREAD, &unread)))
         return !(waited_for.revents & POLLERR);
@@ -613,11 +617,13 @@ EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
     return receive_rest_of_bytes(&wait, descriptor, buffer, bytes, done, flags);
 }
 
+OWN(recv);
+
 EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
                         struct sockaddr *address, socklen_t *length)
 {
     if (!address)
-        return recv(descriptor, buffer, bytes, flags);
+        return own_recv(descriptor, buffer, bytes, flags);
     struct wait wait = begin_receiving(flags);
     ssize_t done = receive_from(descriptor, buffer, bytes, flags, address, length);
     return receive_rest_of_bytes(&wait, descriptor, buffer, bytes, done, flags);
@@ -681,13 +687,15 @@ EXPORT ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t roo
 {
     if (room < bytes)
         __chk_fail();
-    return recv(descriptor, buffer, bytes, flags);
+    return own_recv(descriptor, buffer, bytes, flags);
 }
+
+OWN(recvfrom);
 
 EXPORT ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags,
                               struct sockaddr *address, socklen_t *length)
 {
     if (room < bytes)
         __chk_fail();
-    return recvfrom(descriptor, buffer, bytes, flags, address, length);
+    return own_recvfrom(descriptor, buffer, bytes, flags, address, length);
 }

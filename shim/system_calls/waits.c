@@ -74,12 +74,14 @@ EXPORT int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 
 ALSO_CALLED(__poll, poll);
 
+__typeof__(poll) own_poll __attribute__((alias("poll"), copy(poll)));
+
 /* What poll is in a program that was compiled with _FORTIFY_SOURCE. */
 EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int timeout_ms, size_t bytes)
 {
     if (bytes / sizeof *descriptors < count)
         __chk_fail();
-    return poll(descriptors, count, timeout_ms);
+    return own_poll(descriptors, count, timeout_ms);
 }
 
 EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int timeout_ms)
@@ -242,16 +244,20 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
     return error;
 }
 
+OWN(nanosleep);
+
 EXPORT int usleep(useconds_t microseconds)
 {
     struct timespec time = {.tv_sec = microseconds / 1000000,
                             .tv_nsec = (long)(microseconds % 1000000) * 1000};
-    return nanosleep(&time, NULL);
+    return own_nanosleep(&time, NULL);
 }
+
+OWN(clock_nanosleep);
 
 EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
 {
-    int error = clock_nanosleep(CLOCK_REALTIME, 0, time, left);
+    int error = own_clock_nanosleep(CLOCK_REALTIME, 0, time, left);
     return error == 0 ? 0 : error == EINTR ? -1 : -2;
 }
 
@@ -266,7 +272,7 @@ EXPORT unsigned sleep(unsigned seconds)
     if (!was_interrupted(&wait))
         return left;
     struct timespec rest = remaining_span(&wait, (struct timespec){.tv_sec = seconds});
-    return nanosleep(&rest, &rest) == 0 ? 0 : (unsigned)rest.tv_sec;
+    return own_nanosleep(&rest, &rest) == 0 ? 0 : (unsigned)rest.tv_sec;
 }
 
 EXPORT int select(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,
@@ -305,12 +311,14 @@ EXPORT int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec
     return result;
 }
 
+OWN(ppoll);
+
 EXPORT int __ppoll_chk(struct pollfd *descriptors, nfds_t count, const struct timespec *span,
                        const sigset_t *mask, size_t bytes)
 {
     if (bytes / sizeof *descriptors < count)
         __chk_fail();
-    return ppoll(descriptors, count, span, mask);
+    return own_ppoll(descriptors, count, span, mask);
 }
 
 static int select_span(int count, fd_set *to_read, fd_set *to_write, fd_set *exceptions,
@@ -333,10 +341,12 @@ EXPORT int aio_suspend(const struct aiocb *const requests[], int count, const st
     WAIT_SPAN(aio_suspend, span, -ENOSYS, requests, count, left);
 }
 
+OWN(aio_suspend);
+
 EXPORT int aio_suspend64(const struct aiocb64 *const requests[], int count,
                          const struct timespec *span)
 {
-    return aio_suspend((const struct aiocb *const *)requests, count, span);
+    return own_aio_suspend((const struct aiocb *const *)requests, count, span);
 }
 
 /* Its error is what it returns, not errno. */

@@ -105,6 +105,7 @@ PLAIN = [
     "handler_calls",
     "judged_by_libc",
     "libc_results",
+    "names_of_ones_own",
     "random_calls",
     "registered_frames",
     "refused_sizes too-large",
@@ -801,6 +802,17 @@ def test_imports_nothing_that_allocates(library: Path) -> None:
 def test_has_no_indirect_functions(library: Path) -> None:
     """An IFUNC resolver runs before the program is relocated, and crashes it."""
     assert "IFUNC" not in output_of("readelf", "--wide", "--dyn-syms", str(library))
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_calls_no_function_of_its_own_by_its_public_name(library: Path) -> None:
+    """But for those of which it matters who serves them: what C++ builds its operators on."""
+    relocations = output_of("readelf", "--wide", "--relocs", str(library))
+    called = re.findall(r"R_X86_64_(?:JUMP_SLOT|GLOB_DAT) +[0-9a-f]+ ([^@ ]+)", relocations)
+    replaceable = {"malloc", "free", "aligned_alloc"}
+    for operator in ("_Znwm", "_Znam", "_ZdlPv", "_ZdaPv"):
+        replaceable |= {operator, f"{operator}St11align_val_t"}
+    assert set(called) & symbols(library, "defined-only") <= replaceable
 
 
 @pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
