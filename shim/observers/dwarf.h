@@ -78,6 +78,7 @@ enum {
     DW_EH_PE_udata4 = 0x03,
     DW_EH_PE_sdata4 = 0x0B,
     DW_EH_PE_sdata8 = 0x0C,
+    DW_EH_PE_FORM_MASK = 0x0F,
     DW_EH_PE_pcrel = 0x10,   /* to where the value stands */
     DW_EH_PE_datarel = 0x30, /* to the start of .eh_frame_hdr */
     DW_EH_PE_indirect = 0x80,

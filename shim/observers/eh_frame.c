@@ -121,7 +121,9 @@ bool fde_find(const uint8_t *eh_frame_hdr, uintptr_t pc, struct fde *fde)
     uint8_t encoding = fde->cie.pointer_encoding;
     fde->pc_begin = read_encoded_pointer(&reader, encoding);
     /* The length has the form of an address, but is relative to nothing. */
-    fde->pc_range = read_fixed(&reader, encoding == (DW_EH_PE_pcrel | DW_EH_PE_sdata4) ? 4 : 8);
+    uint8_t form = encoding & DW_EH_PE_FORM_MASK;
+    bool is_short = form == DW_EH_PE_udata4 || form == DW_EH_PE_sdata4;
+    fde->pc_range = read_fixed(&reader, is_short ? 4 : 8);
     if (reader.failed || pc - fde->pc_begin >= fde->pc_range)
         return false;
     if (fde->cie.has_augmentation_data)

@@ -4,6 +4,8 @@
  */
 #include "shim/observers/eh_frame.h"
 
+#include <sys/mman.h>
+
 #include "tests/unit/unit.h"
 
 enum { CODE_BYTES = 0x100 };
@@ -124,6 +126,26 @@ static void test_a_personality_may_be_an_address_of_4_bytes(void **state)
                      &object.cie.augmentation_length + sizeof data);
 }
 
+/* As well of such a program: of a function, the address and the length. */
+static void test_a_function_may_have_an_address_of_4_bytes(void **state)
+{
+    (void)state;
+    make_object();
+    struct object *low = mmap(NULL, sizeof object, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    assert_ptr_not_equal(low, MAP_FAILED);
+    *low = object;
+    low->cie.pointer_encoding = 0x03;
+    low->fde[1].pc_begin = (int32_t)(uintptr_t)(low->code + 0x40);
+    struct fde fde;
+    assert_true(fde_find(&low->version, (uintptr_t)(low->code + 0xBF), &fde));
+    assert_int_equal(fde.pc_begin, (uintptr_t)(low->code + 0x40));
+    assert_int_equal(fde.pc_range, 0x80);
+    assert_ptr_equal(fde.instructions.at, low->fde[1].instructions);
+    assert_false(fde_find(&low->version, (uintptr_t)(low->code + 0xC0), &fde));
+    assert_int_equal(munmap(low, sizeof *low), 0);
+}
+
 static void test_an_object_without_a_table_has_none(void **state)
 {
     (void)state;
@@ -168,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_an_address_finds_its_function),
         cmocka_unit_test(test_the_cie_is_read),
         cmocka_unit_test(test_a_personality_may_be_an_address_of_4_bytes),
+        cmocka_unit_test(test_a_function_may_have_an_address_of_4_bytes),
         cmocka_unit_test(test_an_object_without_a_table_has_none),
         cmocka_unit_test(test_what_is_damaged_or_unknown_is_refused),
     };
