@@ -6,9 +6,9 @@
  * a timer or of a queued signal, in a pipe from one thread to another (messages.c, requests.c).
  * These functions pin the block that they are given a pointer to: it stays until it is freed. They
  * do so before the call: after it another thread may have received the message, and unmapped it.
- * What a call is given need not be memory at all, so it is read by the kernel. Where glibc's
- * function is a plain system call, that is made here, and no other library is asked for its
- * function.
+ * What a call is given need not be memory at all, so it is read by the kernel. The call goes to the
+ * next library's function: one that is preloaded behind us may serve descriptors of its own (VPP's
+ * sockets). Before that is known, and in a static program, the system call is made here.
  *
  * A program that gives up privileges for good is about to enter a sandbox. The sandbox may kill it
  * for any system call that it does not expect, so the collector is told beforehand. It is also told
@@ -137,28 +137,37 @@ void pin_header(const struct msghdr *header)
 EXPORT int epoll_ctl(int descriptor, int operation, int target, struct epoll_event *event)
 {
     struct epoll_event copy;
+    NEXT_IF_KNOWN(epoll_ctl);
     if (operation != EPOLL_CTL_DEL && read_program(&copy, event, sizeof copy) == sizeof copy)
         pin_address(copy.data.ptr);
+    if (next)
+        return next(descriptor, operation, target, event);
     return (int)libc_result(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
 }
 
 EXPORT int sigqueue(pid_t process, int number, const union sigval value)
 {
+    NEXT_IF_KNOWN(sigqueue);
+    pin_address(value.sival_ptr);
+    if (next)
+        return next(process, number, value);
     siginfo_t info = {0};
     info.si_signo = number;
     info.si_code = SI_QUEUE;
     info.si_pid = (pid_t)SYSCALL_0(SYS_getpid);
     info.si_uid = (uid_t)SYSCALL_0(SYS_getuid);
     info.si_value = value;
-    pin_address(value.sival_ptr);
     return (int)libc_result(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));
 }
 
 EXPORT int pidfd_send_signal(int process, int number, siginfo_t *info, unsigned flags)
 {
     siginfo_t copy;
+    NEXT_IF_KNOWN(pidfd_send_signal);
     if (info && read_program(&copy, info, sizeof copy) == sizeof copy)
         pin_address(copy.si_value.sival_ptr);
+    if (next)
+        return next(process, number, info, flags);
     return (int)libc_result(SYSCALL_4(SYS_pidfd_send_signal, process, number, info, flags));
 }
 
@@ -207,11 +216,14 @@ EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         arguments[i] = va_arg(list, unsigned long);
     va_end(list);
+    NEXT_IF_KNOWN(prctl);
     const struct allocator *allocator = route_resolve()->allocator;
     if (may_enter_sandbox(option, arguments))
         enter_sandbox(allocator);
     if (option == PR_SET_DUMPABLE && arguments[0] == 0 && allocator->before_hiding)
         allocator->before_hiding();
+    if (next)
+        return next(option, arguments[0], arguments[1], arguments[2], arguments[3]);
     return (int)libc_result(
         SYSCALL_5(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]));
 }

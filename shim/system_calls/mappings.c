@@ -16,11 +16,6 @@
 #include "shim/system_calls/next_call.h"
 #include "vm/syscall.h"
 
-/* Declares `next`: NULL where the system call is to be made. */
-#define NEXT_IF_KNOWN(name)            \
-    NEXT_FUNCTION(next_record, #name); \
-    __typeof__(name) *next = next_if_known(&next_record)
-
 static void *call_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset)
 {
     NEXT_IF_KNOWN(mmap);

@@ -56,26 +56,31 @@ void tell_moved(const void *start, size_t bytes)
 
 EXPORT int madvise(void *start, size_t bytes, int advice)
 {
+    NEXT_IF_KNOWN(madvise);
     if (advice == ADVICE_GUARD_INSTALL)
         tell_pages_may_fault();
     if (advice == MADV_DOFORK || advice == MADV_WIPEONFORK)
         tell_not_excepted(start, bytes);
     if (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK)
         tell_not_copied(start, bytes);
-    long result = SYSCALL_3(SYS_madvise, start, bytes, advice);
-    if (advice == MADV_DONTFORK && !syscall_failed(result))
+    int result = next ? next(start, bytes, advice)
+                      : (int)libc_result(SYSCALL_3(SYS_madvise, start, bytes, advice));
+    if (advice == MADV_DONTFORK && result == 0)
         tell_excepted(start, bytes);
-    return (int)libc_result(result);
+    return result;
 }
 
 /* The process may be this one. */
 EXPORT ssize_t process_madvise(int process, const struct iovec *parts, size_t count, int advice,
                                unsigned flags)
 {
+    NEXT_IF_KNOWN(process_madvise);
     if (advice == ADVICE_GUARD_INSTALL)
         tell_pages_may_fault();
     if (advice == MADV_DOFORK || advice == MADV_WIPEONFORK)
         tell_not_excepted(NULL, SIZE_MAX);
+    if (next)
+        return next(process, parts, count, advice, flags);
     return libc_result(SYSCALL_5(SYS_process_madvise, process, parts, count, advice, flags));
 }
 
@@ -89,7 +94,10 @@ static void tell_of_code(void *start, size_t bytes, int protection)
 
 EXPORT int mprotect(void *start, size_t bytes, int protection)
 {
+    NEXT_IF_KNOWN(mprotect);
     tell_of_code(start, bytes, protection);
+    if (next)
+        return next(start, bytes, protection);
     return (int)libc_result(SYSCALL_3(SYS_mprotect, start, bytes, protection));
 }
 
@@ -97,7 +105,10 @@ OWN(mprotect);
 
 EXPORT int pkey_mprotect(void *start, size_t bytes, int protection, int key)
 {
+    NEXT_IF_KNOWN(pkey_mprotect);
     tell_of_code(start, bytes, protection);
+    if (next)
+        return next(start, bytes, protection, key);
     return key == -1
                ? own_mprotect(start, bytes, protection)
                : (int)libc_result(SYSCALL_4(SYS_pkey_mprotect, start, bytes, protection, key));
@@ -115,8 +126,11 @@ static const unsigned DISARM = 1U << 31;
 
 EXPORT int sigaltstack(const stack_t *stack, stack_t *before)
 {
+    NEXT_IF_KNOWN(sigaltstack);
     if (stack && (unsigned)stack->ss_flags & DISARM)
         tell_stacks_are_given(true);
+    if (next)
+        return next(stack, before);
     return (int)libc_result(SYSCALL_2(SYS_sigaltstack, stack, before));
 }
 

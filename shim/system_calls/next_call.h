@@ -66,6 +66,12 @@ static inline void *next_of(struct next_function *function)
     NEXT_FUNCTION(next_record, #name); \
     __typeof__(name) *next = next_of(&next_record)
 
+/* The same, for a function that is a plain system call: `next` is NULL where it is not known yet,
+ * and the system call is to be made. */
+#define NEXT_IF_KNOWN(name)            \
+    NEXT_FUNCTION(next_record, #name); \
+    __typeof__(name) *next = next_if_known(&next_record)
+
 /* CANCELLABLE(call) makes a system call in place of a function of libc's that is a cancellation
  * point. As in libc, the thread may be cancelled at any time while the call waits. */
 #ifdef PIC

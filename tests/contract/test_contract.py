@@ -544,10 +544,10 @@ def test_blocks_of_a_second_allocator_go_back_to_it(under: Under, calls_second: 
 
 
 @each_of_ours
-def test_another_librarys_mmap_is_called_behind_ours(under: Under, tmp_path: Path) -> None:
+def test_another_librarys_functions_are_called_behind_ours(under: Under, tmp_path: Path) -> None:
     program, library = tmp_path / "program", tmp_path / "counts.so"
-    compile_and_link("counted_mappings", program)
-    compile_and_link("counted_mappings", library, "-DLIBRARY", "-shared", "-fPIC")
+    compile_and_link("counted_calls", program)
+    compile_and_link("counted_calls", library, "-DLIBRARY", "-shared", "-fPIC")
     behind = {"LD_PRELOAD": f"{under.library}:{library}"}
     result = under.run([str(program)], behind, timeout=HANG)
     assert (result.returncode, result.stderr) == (0, "all were seen\n")
