@@ -62,7 +62,8 @@ int main()
 {
     const std::align_val_t page{4096};
     void *blocks[] = {operator new(100), operator new[](100), operator new(100, std::nothrow),
-                      operator new(100, page), operator new[](100, page)};
+                                                              operator new(100, page),
+                                                              operator new[](100, page)};
     for (void *block : blocks)
         malloc_usable_size(block);
     require(reinterpret_cast<uintptr_t>(blocks[3]) % 4096 == 0);
