@@ -73,43 +73,55 @@ static void push_range(struct marker *marker, const char *start, const char *end
 struct part {
     struct marker *marker;
     uintptr_t start, end;
+    uintptr_t last_end; /* of the last run of pages */
 };
 
+/* A word may lie across this run and the last one. */
 static void push_resident(void *argument, uintptr_t start, uintptr_t end, bool readable)
 {
-    const struct part *part = argument;
+    struct part *part = argument;
     if (!readable && mark.only_resident)
         return;
+    if (start == part->last_end)
+        start -= VECTOR_BYTES;
     push_range(part->marker, (const char *)(start > part->start ? start : part->start),
                (const char *)(end < part->end ? end : part->end));
+    part->last_end = end;
 }
 
 /* Pages of a large block that were never touched hold nothing, and reading them makes page
  * tables. */
 void scan_push_words(struct marker *marker, const char *start, size_t bytes)
 {
-    struct part part = {marker, (uintptr_t)start, (uintptr_t)start + bytes};
+    struct part part = {marker, (uintptr_t)start, (uintptr_t)start + bytes, 0};
     if ((bytes < LARGE_BYTES && !mark.only_resident) ||
         !resident_each(round_down(part.start, PAGE_BYTES), round_up(part.end, PAGE_BYTES),
                        push_resident, &part))
         push_range(marker, start, start + bytes);
 }
 
-/* The first mapping may begin behind `start`: what is before it is not there any more. */
+static void push_part(struct marker *marker, const char *start, const char *end)
+{
+    if (start < end)
+        scan_push_words(marker, start, (size_t)(end - start));
+}
+
+/* Mappings side by side are pushed as one part, for a word may lie across them. The first mapping
+ * may begin behind `start`: what is before it is not there any more. */
 __attribute__((noinline)) void scan_push_readable(struct marker *marker, const char *start,
                                                   size_t bytes)
 {
     const struct mapping *mapping = process_mapping_at((uintptr_t)start);
-    for (const char *end = start + bytes; start < end; mapping++) {
-        const char *part = (const char *)mapping->start, *part_end = (const char *)mapping->end;
-        if (part < start)
-            part = start;
-        if (part_end > end)
-            part_end = end;
-        if (part < part_end && process_may_be_touched(mapping))
-            scan_push_words(marker, part, (size_t)(part_end - part));
-        start = part_end;
+    const char *end = start + bytes, *part = start, *part_end = start;
+    for (; part_end < end; mapping++) {
+        bool may_be_touched = process_may_be_touched(mapping);
+        if (!may_be_touched || (const char *)mapping->start > part_end) {
+            push_part(marker, part, part_end);
+            part = (const char *)(may_be_touched ? mapping->start : mapping->end);
+        }
+        part_end = (const char *)mapping->end;
     }
+    push_part(marker, part, part_end < end ? part_end : end);
 }
 
 __attribute__((noinline)) void scan_block(struct marker *marker, const char *start, size_t bytes)

@@ -179,12 +179,17 @@ static void scan_pending_piece(void)
 /* The part of a block that is to be copied. */
 struct part {
     uintptr_t start, end;
+    uintptr_t last_end; /* of the last run of pages */
 };
 
+/* A word may lie across this run and the last one. */
 static void push_pending_range(void *argument, uintptr_t start, uintptr_t end, bool readable)
 {
-    const struct part *part = argument;
+    struct part *part = argument;
     (void)readable;
+    if (start == part->last_end)
+        start -= VECTOR_BYTES;
+    part->last_end = end;
     if (mark.pending_count == MOST_RANGES)
         scan_pending_piece();
     if (mark.pending_count == MOST_RANGES) { /* a long one: the stopped world reads this */
@@ -198,7 +203,7 @@ static void push_pending_range(void *argument, uintptr_t start, uintptr_t end, b
 
 void slices_push(const char *start, size_t bytes)
 {
-    struct part part = {(uintptr_t)start, (uintptr_t)start + bytes};
+    struct part part = {(uintptr_t)start, (uintptr_t)start + bytes, 0};
     if (bytes < LARGE_BYTES ||
         !resident_each(round_down(part.start, PAGE_BYTES), round_up(part.end, PAGE_BYTES),
                        push_pending_range, &part))

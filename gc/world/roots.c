@@ -109,6 +109,8 @@ static struct {
     bool through_file; /* the mapping at hand is read through /proc/self/mem */
     bool code;         /* it holds code that the process has generated */
     bool has_rings;
+    uintptr_t read_end; /* of the last range that was read */
+    bool read_in_place; /* that range */
     const struct root_visitor *visitor;
     struct root_result *result;
     enum part { ALL, UNCOPIED, COPIED } part; /* of the roots: what is visited */
@@ -239,12 +241,33 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
     }
 }
 
+/* Words that begin before an address and end behind it: where two ranges meet. Beside them it reads
+ * the last word before the address, and the first one from it on. */
+static void scan_across(uintptr_t at, bool in_place)
+{
+    _Alignas(uintptr_t) char copy[2 * sizeof(uintptr_t)];
+    const void *start = (const void *)(at - sizeof copy / 2);
+    long bytes = sizeof copy;
+    if (in_place)
+        memcpy(copy, start, sizeof copy);
+    else
+        bytes = SYSCALL_4(SYS_pread64, roots.memory_file, copy, sizeof copy, start);
+    if (bytes == sizeof copy)
+        scan_words((uintptr_t)copy, (uintptr_t)copy + sizeof copy);
+}
+
+/* A word may lie across this range and the last one. Both may be of the same mapping or not. */
 static void scan_range(uintptr_t start, uintptr_t end, bool in_place)
 {
+    bool joins = start == roots.read_end;
+    if (in_place && joins)
+        scan_across(start, roots.read_in_place);
     if (in_place)
         scan_in_place(start, end);
     else
-        scan_through_file(start, end);
+        scan_through_file(joins ? start - sizeof(uintptr_t) : start, end);
+    roots.read_end = end;
+    roots.read_in_place = in_place;
 }
 
 static void scan_but_excluded(uintptr_t start, uintptr_t end, bool in_place)
@@ -313,7 +336,8 @@ static bool scan_program_memory(uintptr_t start, uintptr_t end)
 
 static void scan_shared_pages(uintptr_t start, uintptr_t end)
 {
-    scan_range(start, end, !roots.through_file);
+    if (start < end)
+        scan_range(start, end, !roots.through_file);
 }
 
 /* Shared memory: mincore tells of all pages that the kernel has, whoever wrote them. */
@@ -342,7 +366,7 @@ static void scan_shared_run(void *unused, uintptr_t start, uintptr_t end, bool r
 {
     (void)unused;
     (void)readable;
-    scan_through_file(start, end);
+    scan_range(start, end, false);
 }
 
 /* Stacks. */
@@ -592,12 +616,16 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     if (roots.visitor->next_mapping)
         roots.visitor->next_mapping(half_seen || has_stack(mapping));
     roots.code = mapping->executable;
+    if (has_untouchable_block(mapping)) { /* the marker reads what is beside it */
+        scan_across(mapping->start, false);
+        scan_across(mapping->end, false);
+    }
     if (mapping->shared)
         return scan_shared_mapping(mapping);
     roots.through_file = !mapping->readable || is_file(mapping);
     uintptr_t first_page = round_down(start, PAGE_BYTES);
     if (start > first_page) { /* the page of the stack's lowest word in use, which is there */
-        scan_in_place(start, first_page + PAGE_BYTES);
+        scan_range(start, first_page + PAGE_BYTES, true);
         first_page += PAGE_BYTES;
     }
     if (has_untouchable_block(mapping))
@@ -688,6 +716,7 @@ static void begin_visit(enum part part, const struct root_visitor *visitor,
     roots.visitor = visitor;
     roots.result = result;
     roots.has_rings = false;
+    roots.read_end = 0;
     roots.memory_file = process_file(PROCESS_MEMORY);
 }
 

@@ -82,10 +82,18 @@ static long each_by_scan(const struct walk *walk, uintptr_t *reached)
     return 0;
 }
 
-static bool is_selected(uint64_t entry, enum selection selection)
+/* ENTRY_PRESENT or ENTRY_SWAPPED; 0: the page is not visited. */
+static uint64_t kind_of(uint64_t entry, enum selection selection)
 {
-    return entry & (ENTRY_PRESENT | ENTRY_SWAPPED) &&
-           (selection == ALL_PAGES || !(entry & ENTRY_FILE));
+    return selection == ALL_PAGES || !(entry & ENTRY_FILE) ? entry & (ENTRY_PRESENT | ENTRY_SWAPPED)
+                                                           : 0;
+}
+
+/* kind: of all its pages. */
+static void visit_run(const struct walk *walk, uintptr_t start, uintptr_t end, uint64_t kind)
+{
+    if (kind)
+        walk->visit(walk->argument, start, end, kind == ENTRY_PRESENT);
 }
 
 enum { ENTRIES = 128 };
@@ -103,16 +111,22 @@ static size_t read_entries(int file, uintptr_t start, uintptr_t end, uint64_t en
 
 static bool each_by_entries(const struct walk *walk)
 {
-    uint64_t entries[ENTRIES];
+    uint64_t entries[ENTRIES], kind = 0; /* of the pages from `run` on, to where we are */
+    uintptr_t run = walk->start;
     for (uintptr_t start = walk->start; start < walk->end;) {
         size_t count = read_entries(walk->file, start, walk->end, entries);
         if (count == 0)
             return false;
-        for (size_t i = 0; i < count; i++, start += PAGE_BYTES)
-            if (is_selected(entries[i], walk->selection))
-                walk->visit(walk->argument, start, start + PAGE_BYTES,
-                            (entries[i] & ENTRY_PRESENT) != 0);
+        for (size_t i = 0; i < count; i++, start += PAGE_BYTES) {
+            uint64_t next = kind_of(entries[i], walk->selection);
+            if (next == kind)
+                continue;
+            visit_run(walk, run, start, kind);
+            run = start;
+            kind = next;
+        }
     }
+    visit_run(walk, run, walk->end, kind);
     return true;
 }
 

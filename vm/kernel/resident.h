@@ -13,8 +13,9 @@
 typedef void resident_visitor(void *argument, uintptr_t start, uintptr_t end, bool readable);
 
 /* Visits all runs of pages of a private mapping that the process has written to, in order; pages
- * of a file that it has only read are left out. False: the kernel does not tell of all; a part from
- * the start on may have been visited. */
+ * of a file that it has only read are left out. Where one run ends another may begin: a word may
+ * lie across. False: the kernel does not tell of all; a part from the start on may have been
+ * visited. */
 bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument);
 
 /* Like resident_each(), but for a shared mapping: visits all pages that the process has there. */

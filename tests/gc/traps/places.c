@@ -3,14 +3,23 @@
  * places.c: the pointer is in one of the places where programs keep pointers. The argument names
  * it. `nowhere`, `disguised` and `freed` (in a block that was freed, to which something still
  * points) are the counter-tests: there the block must be reclaimed.
+ *
+ * A second argument, `without-scans`: on a kernel of before Linux 6.7, which does not know
+ * PAGEMAP_SCAN.
  */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "tests/gc/traps/trap.h"
+#include "vm/kernel/page_scan.h"
+#include "vm/syscall.h"
 
 /* Volatile, because nobody reads them: that is the collector's affair. */
 static void *volatile in_data = (void *)&in_data;
@@ -164,6 +173,24 @@ static void put_in_guard_in_large(char *block)
     put_guarded(block, LARGE_BYTES, IN_GUARD);
 }
 
+/* Half of it lies on a page that has other rights than its neighbour. */
+static void put_packed_across_rights(char *block, int rights)
+{
+    in_heap = memset(aligned_alloc(PAGE, FEW_PAGES), 1, FEW_PAGES);
+    memcpy((char *)in_heap + 2 * PAGE - 4, &block, sizeof block);
+    require(mprotect((char *)in_heap + 2 * PAGE, PAGE, rights) == 0);
+}
+
+static void put_packed_by_guard(char *block)
+{
+    put_packed_across_rights(block, PROT_NONE);
+}
+
+static void put_packed_by_read_only(char *block)
+{
+    put_packed_across_rights(block, PROT_READ);
+}
+
 static void put_in_own_jump(char *block)
 {
     put_in_jump(in_jump, block);
@@ -200,6 +227,13 @@ static void put_packed_in_mapping(char *block)
     memcpy((char *)in_mapping + PAGE - 4, &block, sizeof block);
 }
 
+/* Across two mappings. */
+static void put_packed_by_mapping(char *block)
+{
+    put_packed_in_mapping(block);
+    require(mprotect((char *)in_mapping + PAGE, PAGE, PROT_READ) == 0);
+}
+
 static void put_in_read_only(char *block)
 {
     put_in_mapping(block);
@@ -218,6 +252,15 @@ static void put_in_code(char *block)
     char *code = map(PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     memcpy(code + 101, "\x48\xb8", 2);
     memcpy(code + 103, &block, sizeof block);
+    in_mapping = (void *)code;
+}
+
+/* Across two pages. */
+static void put_across_in_code(char *block)
+{
+    char *code = map(PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    memcpy(code + PAGE - 7, "\x48\xb8", 2);
+    memcpy(code + PAGE - 5, &block, sizeof block);
     in_mapping = (void *)code;
 }
 
@@ -290,6 +333,9 @@ static const struct place places[] = {
     {"packed", put_packed, false},
     {"packed-large", put_packed_in_large, false},
     {"packed-mapping", put_packed_in_mapping, false},
+    {"packed-by-mapping", put_packed_by_mapping, false},
+    {"packed-by-guard", put_packed_by_guard, false},
+    {"packed-by-read-only", put_packed_by_read_only, false},
     {"large", put_in_large, false},
     {"aligned", put_in_aligned, false},
     {"guarded-block", put_behind_guard, false},
@@ -304,6 +350,7 @@ static const struct place places[] = {
     {"read-only", put_in_read_only, false},
     {"no-access", put_in_no_access, false},
     {"code", put_in_code, false},
+    {"across-code", put_across_in_code, false},
     {"shared", put_in_shared, false},
     {"packed-shared", put_packed_in_shared, false},
     {"shared-read-only", put_in_shared_read_only, false},
@@ -327,10 +374,27 @@ __attribute__((noinline)) static struct disguised put(const struct place *place)
     return disguise(block);
 }
 
+/* The system calls are made here, lest they be taken for the beginning of a sandbox. */
+static void refuse_scans(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)PAGEMAP_SCAN_REQUEST, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    require(SYSCALL_5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    require(SYSCALL_5(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0);
+}
+
 int main(int count, char **arguments)
 {
-    require(count == 2);
+    require(count == 2 || (count == 3 && !strcmp(arguments[2], "without-scans")));
     const struct place *place = place_of(arguments[1]);
+    if (count == 3)
+        refuse_scans();
     struct disguised blocks[BLOCKS];
     pass_first_blocks();
     malloc_trim(0); /* what is mapped by now is not all that there is */

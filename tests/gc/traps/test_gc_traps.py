@@ -23,9 +23,10 @@ PROGRAMS = BUILD / "tests" / "gc" / "traps"
 
 PLACES = (
     "nowhere disguised freed data bss interior last-byte behind behind-in-heap thread-local "
-    "specific heap packed packed-large packed-mapping large aligned jump jump-in-heap "
+    "specific heap packed packed-large packed-mapping packed-by-mapping packed-by-guard "
+    "packed-by-read-only large aligned jump jump-in-heap "
     "guarded-block guarded-inside guarded-large guarded-large-inside jump-in-heap-8 break mapping "
-    "read-only no-access code shared packed-shared shared-read-only shared-code file"
+    "read-only no-access code across-code shared packed-shared shared-read-only shared-code file"
 )
 THREADS = (
     "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
@@ -239,6 +240,14 @@ def test_no_pointer_is_lost_and_collections_are_done(
 @pytest.mark.parametrize("case", ("nowhere", "heap", "large", "shared", "interior"))
 def test_place_with_unusual_markers(case: str, under: Under) -> None:
     run(under, "places", case)
+
+
+@pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
+@pytest.mark.parametrize("case", PLACES.split())
+def test_place_on_a_kernel_without_scans(case: str, under: Under) -> None:
+    """Debian 12's own is one: it tells of pages one by one."""
+    result = under.run([str(PROGRAMS / "places"), case, "without-scans"], timeout=TIMEOUT)
+    judge(result)
 
 
 def run_hider(

@@ -121,6 +121,20 @@ static void test_the_own_stack_counts_from_the_red_zone_on(void **state)
     assert_int_equal(told.first_words[3], pthread_self());
 }
 
+/* The page of the lowest word in use is read by itself. */
+static void test_a_word_across_the_first_page_edge_of_a_stack_counts(void **state)
+{
+    (void)state;
+    char area[3 * PAGE_BYTES] __attribute__((aligned(16)));
+    memset(area, 0, sizeof area);
+    char *edge = (char *)round_up((uintptr_t)area + PAGE_BYTES, PAGE_BYTES);
+    put(edge - 4, 0);
+    put(edge - PAGE_BYTES / 2, 1);
+    assert_true(visit_below((uintptr_t)edge - PAGE_BYTES / 4));
+    assert_true(is_seen[0]);
+    assert_false(is_seen[1]);
+}
+
 static __attribute__((noinline)) void put_below_the_stack(int i)
 {
     put((char *)__builtin_frame_address(0) - (64 << 10), i);
@@ -262,6 +276,28 @@ static void test_what_another_process_writes_to_shared_memory_counts(void **stat
     munmap(shared, 8 * PAGE_BYTES);
 }
 
+/* Words across two mappings: 0 in data, 1 in code, 2 beside a page that is read by copy, 3 between
+ * two such pages. */
+static void test_words_across_two_mappings_count(void **state)
+{
+    (void)state;
+    char *data = map(4 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    char *code = map(2 * PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE);
+    put(data + PAGE_BYTES - 4, 0);
+    put(code + PAGE_BYTES - 3, 1);
+    put(data + 2 * PAGE_BYTES - 4, 2);
+    put(data + 3 * PAGE_BYTES - 4, 3);
+    assert_int_equal(mprotect(data + PAGE_BYTES, PAGE_BYTES, PROT_READ), 0);
+    assert_int_equal(mprotect(data + 2 * PAGE_BYTES, PAGE_BYTES, PROT_NONE), 0);
+    assert_int_equal(mprotect(data + 3 * PAGE_BYTES, PAGE_BYTES, PROT_WRITE), 0);
+    assert_int_equal(mprotect(code + PAGE_BYTES, PAGE_BYTES, PROT_READ | PROT_EXEC), 0);
+    assert_true(visit());
+    for (int i = 0; i < WANTED; i++)
+        assert_true(is_seen[i]);
+    munmap(data, 4 * PAGE_BYTES);
+    munmap(code, 2 * PAGE_BYTES);
+}
+
 /* Memory of the heap. */
 
 enum { GRANULES = 4 };
@@ -306,6 +342,24 @@ static void test_a_block_that_cannot_be_read_is_read_with_the_roots(void **state
     assert_int_equal(told.times_unreadable, 1);
     assert_false(told.only_resident);
     assert_int_equal(mprotect(pages + GRANULE_BYTES, GRANULE_BYTES, PROT_READ | PROT_WRITE), 0);
+    unmap_beside_heap(pages);
+}
+
+/* 0 and 1: across the edges of the page that cannot be read; 2: in the words beside that page, of
+ * which no more than one each is read with it. */
+static void test_words_across_the_edges_of_what_cannot_be_read_count(void **state)
+{
+    (void)state;
+    char *pages = map_beside_heap(), *part = pages + GRANULE_BYTES + PAGE_BYTES;
+    put(part - 4, 0);
+    put(part + PAGE_BYTES - 4, 1);
+    put(part - 16, 2);
+    assert_int_equal(mprotect(part, PAGE_BYTES, PROT_NONE), 0);
+    assert_true(visit());
+    assert_true(is_seen[0]);
+    assert_true(is_seen[1]);
+    assert_false(is_seen[2]);
+    assert_int_equal(mprotect(part, PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
     unmap_beside_heap(pages);
 }
 
@@ -427,13 +481,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_own_stack_counts_from_the_red_zone_on),
+        cmocka_unit_test(test_a_word_across_the_first_page_edge_of_a_stack_counts),
         cmocka_unit_test(test_dead_words_of_a_stack_count_once_the_program_has_given_one),
         cmocka_unit_test(test_on_an_alternate_stack_the_whole_mapping_counts),
         cmocka_unit_test(test_text_of_a_file_counts_from_when_the_program_has_written_code_there),
         cmocka_unit_test(test_a_shared_file_that_cannot_be_written_counts_when_nobody_can_open_it),
         cmocka_unit_test(test_what_another_process_writes_to_shared_memory_counts),
+        cmocka_unit_test(test_words_across_two_mappings_count),
         cmocka_unit_test(test_memory_of_the_heap_is_no_root_and_its_neighbours_are),
         cmocka_unit_test(test_a_block_that_cannot_be_read_is_read_with_the_roots),
+        cmocka_unit_test(test_words_across_the_edges_of_what_cannot_be_read_count),
         cmocka_unit_test(test_a_block_with_a_hole_cannot_be_read),
         cmocka_unit_test(test_where_pages_may_fault_only_those_in_memory_are_touched),
         cmocka_unit_test(test_what_is_excepted_the_child_reads_if_it_is_lent),

@@ -44,6 +44,7 @@ static void assert_visits(walker *each_resident, const char *pages, size_t every
                               visit, &visited));
     assert_true(visited.in_order);
     assert_true(visited.all_readable);
+    assert_int_equal(visited.runs, every == 1 ? 1 : (PAGES + every - 1) / every);
     for (size_t i = 0; i < PAGES; i++)
         assert_int_equal(visited.pages[i], i % every == 0);
 }
