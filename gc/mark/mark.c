@@ -58,6 +58,7 @@
 #include "gc/mark/helpers.h"
 #include "gc/mark/referent.h"
 #include "gc/mark/scan.h"
+#include "vm/kernel/process.h"
 #include "vm/pages.h"
 #include "vm/private_memory.h"
 
@@ -149,6 +150,8 @@ void mark_skip_unreadable(bool only_resident)
 {
     mark.skips_unreadable = true;
     mark.only_resident = only_resident;
+    if (only_resident)
+        mark.memory_file = process_file(PROCESS_MEMORY);
 }
 
 bool mark_skips_unreadable(void)

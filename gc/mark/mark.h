@@ -89,7 +89,8 @@ bool mark_begin_noted(void);
  * the words of the first mapping. */
 void mark_defer_roots(bool defer);
 
-/* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
+/* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned, but for those
+ * that are not in memory, of which the kernel gives a copy. */
 void mark_skip_unreadable(bool only_resident);
 bool mark_skips_unreadable(void);
 /* A part of the heap's memory cannot be touched: see struct root_visitor. Blocks below a page in

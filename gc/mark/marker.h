@@ -93,7 +93,7 @@ extern struct marking {
     bool tells_suspects;
     bool defers_roots;
     bool in_slice;         /* of a cycle: the program runs */
-    int memory_file;       /* of a slice */
+    int memory_file;       /* of /proc/self/mem, in a slice and where only_resident is set */
     struct range *pending; /* parts of blocks of a page or more, to be read by copy */
     size_t pending_count, work;
     char *copy;

@@ -11,6 +11,7 @@
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
 #include "vm/pages.h"
+#include "vm/syscall.h"
 
 static inline uintptr_t *push_demangled(uintptr_t *top, const struct scan *scan, uintptr_t word)
 {
@@ -69,6 +70,21 @@ static void push_range(struct marker *marker, const char *start, const char *end
         marker->ranges[marker->range_count++] = (struct range){start, end};
 }
 
+/* Scans what must not be touched. The kernel reads it, and answers with an error for a page that
+ * cannot be read: a guard, or a page that the program fills itself. Such a page hides no other. */
+static void scan_copied(struct marker *marker, uintptr_t start, uintptr_t end)
+{
+    char copy[PAGE_BYTES + VECTOR_BYTES]; /* a word may lie across two pages */
+    for (uintptr_t page_end; start < end; start = page_end) {
+        page_end = round_down(start, PAGE_BYTES) + PAGE_BYTES;
+        size_t left = end - start, bytes = page_end - start + VECTOR_BYTES;
+        bytes = bytes < left ? bytes : left;
+        long copied = SYSCALL_4(SYS_pread64, mark.memory_file, copy, bytes, start);
+        if (!syscall_failed(copied))
+            scan_with_jmp_bufs(marker, copy, copy + copied);
+    }
+}
+
 /* The part of a block that is to be scanned, and who scans it. */
 struct part {
     struct marker *marker;
@@ -80,13 +96,18 @@ struct part {
 static void push_resident(void *argument, uintptr_t start, uintptr_t end, bool readable)
 {
     struct part *part = argument;
-    if (!readable && mark.only_resident)
-        return;
-    if (start == part->last_end)
-        start -= VECTOR_BYTES;
-    push_range(part->marker, (const char *)(start > part->start ? start : part->start),
-               (const char *)(end < part->end ? end : part->end));
+    bool joins = start == part->last_end;
     part->last_end = end;
+    if (joins && !mark.only_resident)
+        start -= VECTOR_BYTES;
+    else if (joins)
+        scan_copied(part->marker, start - VECTOR_BYTES, start + VECTOR_BYTES);
+    start = start > part->start ? start : part->start;
+    end = end < part->end ? end : part->end;
+    if (readable || !mark.only_resident)
+        push_range(part->marker, (const char *)start, (const char *)end);
+    else
+        scan_copied(part->marker, start, end);
 }
 
 /* Pages of a large block that were never touched hold nothing, and reading them makes page
@@ -97,7 +118,7 @@ void scan_push_words(struct marker *marker, const char *start, size_t bytes)
     if ((bytes < LARGE_BYTES && !mark.only_resident) ||
         !resident_each(round_down(part.start, PAGE_BYTES), round_up(part.end, PAGE_BYTES),
                        push_resident, &part))
-        push_range(marker, start, start + bytes);
+        push_resident(&part, part.start, part.end, false);
 }
 
 static void push_part(struct marker *marker, const char *start, const char *end)

@@ -66,7 +66,8 @@ void scan_with_jmp_bufs(struct marker *marker, const char *start, const char *en
 void scan_push_words(struct marker *marker, const char *start, size_t bytes);
 
 /* Like scan_push_words(), but for a block whose pages the program may have protected or unmapped:
- * pushes only what may be touched. */
+ * pushes only what may be touched. Of what only the kernel may read the words are pushed at once.
+ */
 void scan_push_readable(struct marker *marker, const char *start, size_t bytes);
 
 #endif

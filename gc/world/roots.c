@@ -35,16 +35,17 @@
  *                               addresses in its instructions: HotSpot's inline caches hold the
  *                               only pointers to their records there
  *
- * Blocks with pages that cannot be touched. A marker reads blocks in place, and must leave such
- * pages out. What is in them is read here, through /proc/self/mem, and handed over with the roots.
- * (Of blocks below a page in size the marker leaves out all of the block.)
+ * Blocks with pages that cannot be touched. A marker reads blocks in place, and must not touch such
+ * pages. What is in them is read through /proc/self/mem. (Of blocks below a page in size the marker
+ * leaves out all of the block.)
  *
  *     the program has                              known by
- *     taken away the right to read the page,       the list of mappings
- *       put a file there, or unmapped it
+ *     taken away the right to read the page,       the list of mappings. Such pages are read here,
+ *       put a file there, or unmapped it           and handed over with the roots
  *     made a guard of it, or asked to fill it      the shim (roots_pages_may_fault). From then on,
- *       itself when it is touched (userfaultfd),   of all blocks only pages in memory are touched
- *       which it cannot while it is stopped
+ *       itself when it is touched (userfaultfd),   of all blocks only pages in memory are touched;
+ *       which it cannot while it is stopped        the marker itself reads the others. What is in
+ *                                                  memory now may not be when it comes to it
  *
  * Stacks. Of a stack only the part in use is scanned, up to the end of its mapping. That part
  * begins with the frame of the stop's signal, which holds the registers. If the frame lies
@@ -310,26 +311,16 @@ static uintptr_t skip_heap_memory(uintptr_t start, uintptr_t end)
     return start < end ? start : end;
 }
 
-static void scan_untouchable(void *unused, uintptr_t start, uintptr_t end, bool readable)
-{
-    (void)unused;
-    if (!readable)
-        scan_through_file(start, end);
-}
-
 /* Scans the pages of a mapping that the process has written to, without the heap's memory. The
- * kernel is asked about the heap's pages only if pages may fault: to walk their page tables takes
- * it longer than all the rest. */
+ * kernel is not asked about the heap's pages: to walk their page tables takes it longer than all
+ * the rest. */
 static bool scan_program_memory(uintptr_t start, uintptr_t end)
 {
-    bool beware = atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
     while (start < end) {
         uintptr_t heap = skip_program_memory(start, end);
         if (heap > start && !resident_each(start, heap, scan_written, NULL))
             return false;
         start = skip_heap_memory(heap, end);
-        if (beware && start > heap && !resident_each(heap, start, scan_untouchable, NULL))
-            return false;
     }
     return true;
 }

@@ -40,7 +40,7 @@ struct root_visitor {
     /* Called before the words of any mapping, if pages of blocks cannot be touched;
      * process_may_be_touched tells in which mappings. Their words are handed over with the roots.
      * only_resident: pages of blocks that are not in memory (resident.h) must not be touched
-     * either. NULL: it need not be known. */
+     * either; nobody hands their words over. NULL: it need not be known. */
     void (*unreadable_blocks)(bool only_resident);
     /* Called before the words of any mapping, for the heap's memory at both ends of a mapping where
      * pages of blocks cannot be touched, and of a hole between mappings that a block lies in. Only
