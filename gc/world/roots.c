@@ -30,7 +30,8 @@
  *     through /proc/self/mem,   swapped pages (the kernel calls guard pages so, too); pages without
  *     where a fault is an       read permission; mappings of files and shared ones, which may have
  *     error number              been cut short. Secret memory (memfd_secret) is the exception: it
- *                               is the program's alone, and cannot be cut short
+ *                               is the program's alone, and cannot be cut short. Where the kernel
+ *                               reads nothing without permission, the visit fails
  *     at every byte             code that the process has generated or changed. It may have
  *                               addresses in its instructions: HotSpot's inline caches hold the
  *                               only pointers to their records there
@@ -109,6 +110,7 @@ static struct {
     int memory_file;
     bool through_file; /* the mapping at hand is read through /proc/self/mem */
     bool code;         /* it holds code that the process has generated */
+    bool lacks_pages;  /* some of it could not be read */
     bool has_rings;
     uintptr_t read_end; /* of the last range that was read */
     bool read_in_place; /* that range */
@@ -211,13 +213,14 @@ static long copy_out(uintptr_t start, size_t bytes)
 static void scan_copied(uintptr_t start, uintptr_t end)
 {
     long bytes = copy_out(start, end - start);
+    roots.lacks_pages |= syscall_failed(bytes);
     if (!syscall_failed(bytes))
         scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + (uintptr_t)bytes);
 }
 
 /* Reads page by page. A page that cannot be read is a guard, or lies behind the end of its file, so
- * the program has nothing there either. Of each other page a word that begins in it and ends in the
- * next page is read, too. */
+ * the program has nothing there either; but see can_read_without_permission. Of each other page a
+ * word that begins in it and ends in the next page is read, too. */
 static void scan_by_pages(uintptr_t start, uintptr_t chunk_end, uintptr_t end)
 {
     for (uintptr_t page_end; start < chunk_end; start = page_end) {
@@ -593,6 +596,36 @@ static bool is_of_part(const struct mapping *mapping)
     return roots.part == ALL || is_uncopied(mapping) == (roots.part == UNCOPIED);
 }
 
+/* What the process has of it, from `start` on, which may be above its first page. */
+static bool scan_pages(const struct mapping *mapping, uintptr_t start)
+{
+    if (mapping->shared)
+        return scan_shared_mapping(mapping);
+    roots.through_file = !mapping->readable || is_file(mapping);
+    uintptr_t first_page = round_down(start, PAGE_BYTES);
+    if (start > first_page) { /* the page of the stack's lowest word in use, which is there */
+        scan_range(start, first_page + PAGE_BYTES, true);
+        first_page += PAGE_BYTES;
+    }
+    if (has_untouchable_block(mapping))
+        return resident_each(first_page, mapping->end, scan_written, NULL);
+    return scan_program_memory(first_page, mapping->end);
+}
+
+/* Whether the kernel lets a process read its own pages without read permission. Since Linux 6.12 it
+ * may be told not to (proc_mem.force_override). */
+static bool can_read_without_permission(void)
+{
+    char *page = private_memory_map(PAGE_BYTES), copy;
+    if (!page)
+        return false;
+    *page = 1;
+    SYSCALL_3(SYS_mprotect, page, PAGE_BYTES, PROT_NONE);
+    long bytes = SYSCALL_4(SYS_pread64, roots.memory_file, &copy, 1, page);
+    private_memory_unmap(page, PAGE_BYTES);
+    return bytes == 1;
+}
+
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
                          const struct stopped_thread *self)
 {
@@ -611,17 +644,9 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_across(mapping->start, false);
         scan_across(mapping->end, false);
     }
-    if (mapping->shared)
-        return scan_shared_mapping(mapping);
-    roots.through_file = !mapping->readable || is_file(mapping);
-    uintptr_t first_page = round_down(start, PAGE_BYTES);
-    if (start > first_page) { /* the page of the stack's lowest word in use, which is there */
-        scan_range(start, first_page + PAGE_BYTES, true);
-        first_page += PAGE_BYTES;
-    }
-    if (has_untouchable_block(mapping))
-        return resident_each(first_page, mapping->end, scan_written, NULL);
-    return scan_program_memory(first_page, mapping->end);
+    roots.lacks_pages = false;
+    return scan_pages(mapping, start) &&
+           (mapping->readable || !roots.lacks_pages || can_read_without_permission());
 }
 
 /* The kernel may have joined memory of the recorder's to the program's. */

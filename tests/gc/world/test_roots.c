@@ -6,12 +6,18 @@
  */
 #include "gc/world/roots.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "gc/world/excepted.h"
@@ -298,6 +304,56 @@ static void test_words_across_two_mappings_count(void **state)
     munmap(code, 2 * PAGE_BYTES);
 }
 
+/* Of a kernel that reads nothing by force. */
+static void refuse_memory_file(int file)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pread64, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)file, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void visit_where_nothing_is_forced(void *unused)
+{
+    (void)unused;
+    require(process_forked());
+    char *page = map(PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    put(page, 0);
+    require(mprotect(page, PAGE_BYTES, PROT_NONE) == 0);
+    require(visit() && is_seen[0]);
+    refuse_memory_file(process_file(PROCESS_MEMORY));
+    require(!visit());
+    require(munmap(page, PAGE_BYTES) == 0);
+    map(PAGE_BYTES, PROT_NONE, MAP_PRIVATE); /* nothing is in it */
+    require(visit());
+}
+
+static void test_a_page_that_the_kernel_lets_nobody_read_fails_the_visit(void **state)
+{
+    (void)state;
+    assert_child_succeeds(visit_where_nothing_is_forced, NULL);
+}
+
+static void test_a_guard_without_rights_does_not_fail_the_visit(void **state)
+{
+    (void)state;
+    char *pages = map(2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    put(pages, 0);
+    bool has_guards = madvise(pages + PAGE_BYTES, PAGE_BYTES, ADVICE_GUARD_INSTALL) == 0;
+    assert_int_equal(mprotect(pages, 2 * PAGE_BYTES, PROT_NONE), 0);
+    assert_true(visit());
+    assert_true(is_seen[0]);
+    munmap(pages, 2 * PAGE_BYTES);
+    if (!has_guards)
+        skip(); /* before Linux 6.13 */
+}
+
 /* Memory of the heap. */
 
 enum { GRANULES = 4 };
@@ -488,6 +544,8 @@ int main(void)
         cmocka_unit_test(test_a_shared_file_that_cannot_be_written_counts_when_nobody_can_open_it),
         cmocka_unit_test(test_what_another_process_writes_to_shared_memory_counts),
         cmocka_unit_test(test_words_across_two_mappings_count),
+        cmocka_unit_test(test_a_page_that_the_kernel_lets_nobody_read_fails_the_visit),
+        cmocka_unit_test(test_a_guard_without_rights_does_not_fail_the_visit),
         cmocka_unit_test(test_memory_of_the_heap_is_no_root_and_its_neighbours_are),
         cmocka_unit_test(test_a_block_that_cannot_be_read_is_read_with_the_roots),
         cmocka_unit_test(test_words_across_the_edges_of_what_cannot_be_read_count),
