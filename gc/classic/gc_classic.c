@@ -173,22 +173,49 @@ struct thread_control_block {
 enum { CONTROL_BLOCK_ALIGNMENT = 64, VECTOR_ENTRY_BYTES = 16 };
 
 /* The vector is known by an inside pointer alone. Without it no program with threads would run. */
+static void mark_vector(const struct thread_control_block *block)
+{
+    const void *vector = block->vector - VECTOR_ENTRY_BYTES;
+    mark_words(&vector, &vector + 1);
+}
+
 static void mark_vectors(const char *start, const char *end)
 {
     const char *at = start + -(uintptr_t)start % CONTROL_BLOCK_ALIGNMENT;
     for (; at + sizeof(struct thread_control_block) <= end; at += CONTROL_BLOCK_ALIGNMENT) {
         const struct thread_control_block *block = (const void *)at;
-        if (block->itself != block || block->self != block)
-            continue;
-        const void *vector = block->vector - VECTOR_ENTRY_BYTES;
-        mark_words(&vector, &vector + 1);
+        if (block->itself == block && block->self == block)
+            mark_vector(block);
     }
+}
+
+/* A copy tells where the control block lay. At worst a vector is marked that is none. */
+static void mark_copied_vectors(const char *start, const char *end)
+{
+    for (const char *at = start; at + sizeof(struct thread_control_block) <= end;
+         at += sizeof(uintptr_t)) {
+        const struct thread_control_block *block = (const void *)at;
+        if (block->itself && block->itself == block->self &&
+            (uintptr_t)block->itself % CONTROL_BLOCK_ALIGNMENT == 0)
+            mark_vector(block);
+    }
+}
+
+static bool is_copy(const char *start)
+{
+    size_t bytes;
+    const char *copies = roots_buffer(&bytes);
+    return start >= copies && start < copies + bytes;
 }
 
 static void mark_roots(const void *start, const void *end)
 {
     mark_words(start, end);
-    if (!classic->heap.interior)
+    if (classic->heap.interior)
+        return;
+    if (is_copy(start))
+        mark_copied_vectors(start, end);
+    else
         mark_vectors(start, end);
 }
 
@@ -206,9 +233,27 @@ static void begin(struct root_visitor *visitor)
     visitor->words = mark_roots;
 }
 
+/* The control block may lie in an object: on a stack that the program has given to the thread. */
+static void mark_vector_in_object(const struct thread_control_block *block)
+{
+    if (granule_map_get(block) == &owner)
+        mark_vectors((const char *)block, (const char *)(block + 1));
+}
+
+static void mark_vectors_in_objects(void)
+{
+    const struct thread_control_block *own;
+    __asm__("mov %%fs:0, %0" : "=r"(own));
+    mark_vector_in_object(own);
+    for (size_t i = 0; i < stopped_count(); i++)
+        mark_vector_in_object((const void *)stopped_thread(i).thread_pointer);
+}
+
 static void mark_reachable(void)
 {
     const struct pins *pins = &classic->pins;
+    if (!classic->heap.interior)
+        mark_vectors_in_objects();
     for (size_t i = 0; i < pins->room; i++)
         classic_heap_mark(&classic->heap, &pins->objects[i], &pins->objects[i + 1]);
     classic_heap_mark_finish(&classic->heap);

@@ -31,8 +31,9 @@ PLACES = (
 THREADS = (
     "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
     "stopped-on-alternate-disarmed alternate alternate-disarmed "
-    "suspended stack-in-block stopped-in-block behind-stack alternate-in-block "
-    "others-alternate-in-block made-while-stopping starting loaded-storage "
+    "suspended stack-in-block stopped-in-block control-block-in-block "
+    "dead-control-block-by-copy behind-stack alternate-in-block others-alternate-in-block "
+    "made-while-stopping starting loaded-storage "
     "coming-and-going clone coroutine main-ends "
     "other-namespace borrowed-memory at-page-start interrupted-at-page-start"
 )
@@ -376,6 +377,12 @@ def test_leaks_that_are_kept_are_told_in_statistics(tmp_path: Path) -> None:
 )
 def test_the_historic_collector_does_so_too(case: str) -> None:
     run(Under("classic", LIBRARY, "gc:classic,pointers=interior"), "world", case)
+
+
+@pytest.mark.parametrize("case", ("control-block-in-block", "dead-control-block-by-copy"))
+def test_the_historic_collector_finds_each_threads_vector(case: str) -> None:
+    """Only a pointer to a block's start counts, but for these."""
+    run(Under("classic", LIBRARY, "gc:classic"), "threads", case)
 
 
 @pytest.mark.parametrize("case", ("exec-in-roots", "exec-left", "write-in-roots"))

@@ -431,6 +431,78 @@ static void stopped_in_block(void)
     require(malloc_usable_size(reveal(stack_of_coroutine)) >= STACK_BYTES);
 }
 
+/* The vector of thread-local storage: only the thread's control block, at FS, has its address, and
+ * that of its second entry. The first one has a number of entries. */
+static uint64_t *own_vector(void)
+{
+    uint64_t *second;
+    __asm__("mov %%fs:8, %0" : "=r"(second));
+    return second - 2;
+}
+
+static _Atomic(uint64_t) turned_vector, turned_control;
+
+static void *tell_vector(void *unused)
+{
+    turned_vector = ~(uint64_t)own_vector();
+    turned_control = ~(uint64_t)pthread_self();
+    return unused;
+}
+
+/* If it is reclaimed its memory is handed out again. */
+static void require_vector(uint64_t entries)
+{
+    uint64_t *vector = (uint64_t *)~turned_vector;
+    size_t bytes = malloc_usable_size(vector);
+    require(bytes > 0);
+    vector = NULL;
+    collect();
+    for (int i = 0; i < 1000; i++)
+        memset(malloc(bytes), 0xEE, bytes);
+    require(*(uint64_t *)~turned_vector == entries);
+}
+
+static void *keep_own_vector(void *unused)
+{
+    tell_vector(unused);
+    ready = 1;
+    wait_for(&stop);
+    require_vector(*own_vector());
+    return unused;
+}
+
+/* The program gives the thread a stack; the control block comes to lie in it as well. */
+static void control_block_in_block(void)
+{
+    static void *volatile given;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    given = malloc(STACK_BYTES);
+    require(pthread_attr_init(&attributes) == 0);
+    require(pthread_attr_setstack(&attributes, given, STACK_BYTES) == 0);
+    require(pthread_create(&thread, &attributes, keep_own_vector, NULL) == 0);
+    wait_for(&ready);
+    require_vector(*(uint64_t *)~turned_vector);
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
+}
+
+/* libc keeps a dead thread's stack, and all that belongs to it, for the next thread. Here the page
+ * cannot be read in place. */
+static void dead_control_block_by_copy(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, tell_vector, NULL) == 0);
+    require(pthread_join(thread, NULL) == 0);
+    uint64_t entries = *(uint64_t *)~turned_vector;
+    void *page = (void *)(~turned_control & -4096UL);
+    require(mprotect(page, 4096, PROT_NONE) == 0);
+    require_vector(entries);
+    require(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0);
+    require(pthread_create(&thread, NULL, tell_vector, NULL) == 0);
+    require(pthread_join(thread, NULL) == 0);
+}
+
 /* A coroutine's stack right behind the thread's own: the kernel makes one mapping of both. They are
  * so large that nothing else is where they fit. */
 enum { LONG_STACK = 64 << 20 };
@@ -679,6 +751,8 @@ static const struct {
     {"made-while-stopping", NULL, made_while_stopping},
     {"stack-in-block", NULL, stack_in_block},
     {"stopped-in-block", NULL, stopped_in_block},
+    {"control-block-in-block", NULL, control_block_in_block},
+    {"dead-control-block-by-copy", NULL, dead_control_block_by_copy},
     {"behind-stack", NULL, behind_stack},
     {"alternate-in-block", NULL, alternate_in_block},
     {"others-alternate-in-block", NULL, others_alternate_in_block},
