@@ -4,10 +4,13 @@
  */
 #include "vm/private_memory.h"
 
+#include <stdatomic.h>
+
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
 struct owner private_memory_owner = {OWNER_RECORDS};
+static _Atomic unsigned unmaps;
 
 void *private_memory_map(size_t bytes)
 {
@@ -27,4 +30,10 @@ void *private_memory_map_shared(size_t bytes)
 void private_memory_unmap(void *start, size_t bytes)
 {
     granule_map_drop_pages(&owners, start, round_up(bytes, GRANULE_BYTES));
+    atomic_fetch_add_explicit(&unmaps, 1, memory_order_relaxed);
+}
+
+unsigned private_memory_unmaps(void)
+{
+    return atomic_load_explicit(&unmaps, memory_order_relaxed);
 }

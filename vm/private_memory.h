@@ -18,6 +18,8 @@ void *private_memory_map(size_t bytes);
 /* Like private_memory_map(), but shared with the children that are made from then on. */
 void *private_memory_map_shared(size_t bytes);
 void private_memory_unmap(void *start, size_t bytes);
+/* How often that was called: whether a list of the process's mappings may have some of it still. */
+unsigned private_memory_unmaps(void);
 
 /* What the granule map says of all such memory. */
 extern struct owner private_memory_owner __attribute__((visibility("hidden")));

@@ -780,10 +780,16 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
     return visit(ALL, stack_pointer, visitor, result);
 }
 
+/* A mark stack may have grown since the list was read. The child compares the list with what it
+ * has, and would lack the smaller one. */
 bool roots_visit_uncopied(uintptr_t stack_pointer, const struct root_visitor *visitor,
                           struct root_result *result)
 {
-    return visit(UNCOPIED, stack_pointer, visitor, result);
+    const struct mapping *mappings;
+    size_t count;
+    unsigned unmaps = private_memory_unmaps();
+    return visit(UNCOPIED, stack_pointer, visitor, result) &&
+           (private_memory_unmaps() == unmaps || process_read_mappings(&mappings, &count));
 }
 
 /* The mappings that the parent has read: the child has the same. */

@@ -38,7 +38,7 @@ static int make_collector(void **state)
                                                       .late_live_bits = true};
     static const struct pace_options pace = {.generations = true, .always_minors = true};
     static const struct collect_options options = {.markers = 1,
-                                                   .stack_bytes = 1 << 20,
+                                                   .stack_bytes = 16 << 20,
                                                    .leaks = SWEEP_RECLAIM,
                                                    .generations = true,
                                                    .concurrent = true,
@@ -101,6 +101,27 @@ static void test_a_cycle_frees_what_was_dead_when_it_began(void **state)
     assert_true(live_children() < CHILDREN / 4);
     assert_int_equal(snapshot_statistics()->ended[SNAPSHOT_DONE], done + 1);
     assert_true(generations_are_ready());
+}
+
+/* The parent's mark stack grows while it notes them: the memory that it had is no memory that the
+ * child lacks. */
+static void test_more_roots_than_the_mark_stack_has_room_for(void **state)
+{
+    (void)state;
+    enum { ROOTS = 300000 };
+    make_children();
+    void **shared = mmap(NULL, ROOTS * sizeof *shared, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    for (size_t i = 0; i < ROOTS; i++)
+        shared[i] = (void *)(hidden[i % CHILDREN] ^ DISGUISE);
+    uint64_t done = snapshot_statistics()->ended[SNAPSHOT_DONE];
+    begin();
+    mark_all();
+    end();
+    assert_int_equal(snapshot_statistics()->ended[SNAPSHOT_DONE], done + 1);
+    assert_int_equal(live_children(), CHILDREN);
+    munmap(shared, ROOTS * sizeof *shared);
 }
 
 /* Wherever its only pointer goes meanwhile. */
@@ -347,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cycle_frees_what_was_dead_when_it_began),
+        cmocka_unit_test(test_more_roots_than_the_mark_stack_has_room_for),
         cmocka_unit_test(test_what_was_reached_when_it_began_survives),
         cmocka_unit_test(test_minor_collections_follow),
         cmocka_unit_test(test_born_marked),
