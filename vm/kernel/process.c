@@ -276,65 +276,97 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
     return read_decimal(&at, NULL, flags);
 }
 
-/* What stands behind the name of a line of a status file; NULL without one. */
-static const char *value_of(const char *status, const char *name)
+/* What a status file says. What it does not say, or cannot be read, is as in status_of(). */
+struct status {
+    uint64_t blocked, pending; /* signals */
+    uint64_t pinned_kilobytes;
+    uint64_t filters; /* of system calls */
+};
+
+/* What stands behind the name of a field; NULL: the line has another. */
+static const char *value_of(const char *line, const char *name)
 {
-    const char *at = strstr(status, name);
-    return at ? at + strlen(name) : NULL;
+    size_t length = strlen(name);
+    return strncmp(line, name, length) == 0 ? line + length + strspn(line + length, "\t ") : NULL;
 }
 
-/* Whether a set of a thread's status file, named as there, has the signal. */
-static bool set_has_signal(const char *status, const char *name, int signal)
+static void read_line(struct status *status, const char *line)
 {
-    const char *at = value_of(status, name);
-    if (!at)
-        return false;
-    uint64_t set;
-    return read_hexadecimal(&at, &set) && set >> (signal - 1) & 1;
+    const char *value;
+    if ((value = value_of(line, "SigBlk:")))
+        read_hexadecimal(&value, &status->blocked);
+    else if ((value = value_of(line, "SigPnd:")))
+        read_hexadecimal(&value, &status->pending);
+    else if ((value = value_of(line, "VmPin:")))
+        read_decimal(&value, NULL, &status->pinned_kilobytes);
+    else if ((value = value_of(line, "Seccomp:"))) /* before Linux 5.9 it says no more */
+        status->filters = *value == '2';
+    else if ((value = value_of(line, "Seccomp_filters:")))
+        read_decimal(&value, NULL, &status->filters);
 }
 
-static bool read_status(pid_t thread, char *text, size_t room)
+/* Returns how many bytes of the text are lines of which all is there. */
+static size_t read_lines(struct status *status, char *text, size_t length)
+{
+    size_t done = 0;
+    for (char *end; (end = memchr(text + done, '\n', length - done));) {
+        *end = '\0';
+        read_line(status, text + done);
+        done = (size_t)(end + 1 - text);
+    }
+    return done;
+}
+
+/* Closes the file, which may be none. Its longest lines are lists of numbers (of groups, of
+ * processors). Of a line for which there is no room the parts are read as lines: a number is no
+ * name of a field. */
+static struct status status_of(long file)
+{
+    struct status status = {.pinned_kilobytes = UINT64_MAX};
+    char text[1024];
+    size_t length = 0;
+    long bytes = syscall_failed(file) ? 0 : 1;
+    while (bytes > 0) {
+        bytes = SYSCALL_3(SYS_read, file, text + length, sizeof text - length);
+        length += bytes > 0 ? (size_t)bytes : 0;
+        size_t done = read_lines(&status, text, length);
+        if (done == 0 && length == sizeof text)
+            done = length;
+        length -= done;
+        memmove(text, text + done, length);
+    }
+    if (!syscall_failed(file))
+        SYSCALL_1(SYS_close, file);
+    return status;
+}
+
+static struct status status_of_thread(pid_t thread)
 {
     char path[48];
     size_t length = append_number(path, append(path, 0, "self/task/"), (unsigned long)thread);
     append(path, length, "/status");
-    int file = open_below(path, O_RDONLY);
-    if (file < 0)
-        return false;
-    long bytes = SYSCALL_3(SYS_read, file, text, room - 1);
-    process_close(file);
-    if (syscall_failed(bytes))
-        return false;
-    text[bytes] = '\0';
-    return true;
+    return status_of(open_below(path, O_RDONLY));
 }
 
-static const char BLOCKED[] = "\nSigBlk:\t", PENDING[] = "\nSigPnd:\t";
+static bool set_has(uint64_t set, int signal)
+{
+    return set >> (signal - 1) & 1;
+}
 
 bool process_thread_blocks(pid_t thread, int signal)
 {
-    char text[2048];
-    return read_status(thread, text, sizeof text) && set_has_signal(text, BLOCKED, signal);
+    return set_has(status_of_thread(thread).blocked, signal);
 }
 
 bool process_thread_holds_back(pid_t thread, int signal)
 {
-    char text[2048];
-    return read_status(thread, text, sizeof text) && set_has_signal(text, BLOCKED, signal) &&
-           set_has_signal(text, PENDING, signal);
+    struct status status = status_of_thread(thread);
+    return set_has(status.blocked & status.pending, signal);
 }
 
 uint64_t process_pinned_kilobytes(void)
 {
-    char text[2048];
-    uint64_t kilobytes;
-    if (!read_status((pid_t)SYSCALL_0(SYS_gettid), text, sizeof text))
-        return UINT64_MAX;
-    const char *at = value_of(text, "\nVmPin:\t");
-    if (!at)
-        return UINT64_MAX;
-    at += strspn(at, " ");
-    return read_decimal(&at, NULL, &kilobytes) ? kilobytes : UINT64_MAX;
+    return status_of_thread((pid_t)SYSCALL_0(SYS_gettid)).pinned_kilobytes;
 }
 
 /* Sandboxes. */
@@ -342,19 +374,7 @@ uint64_t process_pinned_kilobytes(void)
 /* How many filters a process has. 0 also when it cannot be read. */
 static uint64_t filters_of(const char *status_file)
 {
-    static const char MODE[] = "\nSeccomp:\t2", COUNT[] = "\nSeccomp_filters:\t";
-    char text[2048];
-    long file = SYSCALL_4(SYS_openat, AT_FDCWD, status_file, O_RDONLY | O_CLOEXEC, 0);
-    if (syscall_failed(file))
-        return 0;
-    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
-    SYSCALL_1(SYS_close, file);
-    text[syscall_failed(bytes) ? 0 : bytes] = '\0';
-    uint64_t count = strstr(text, MODE) != NULL; /* before Linux 5.9 it says no more */
-    const char *at = value_of(text, COUNT);
-    if (at)
-        read_decimal(&at, NULL, &count);
-    return count;
+    return status_of(SYSCALL_4(SYS_openat, AT_FDCWD, status_file, O_RDONLY | O_CLOEXEC, 0)).filters;
 }
 
 bool process_is_in_sandbox(void)

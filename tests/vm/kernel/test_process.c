@@ -5,6 +5,9 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -156,6 +159,45 @@ static void test_blocked_signals_are_those_of_the_thread(void **state)
     assert_true(process_thread_blocks(thread_ids[1], SIGUSR1));
     assert_true(process_thread_blocks(thread_ids[1], SIGRTMAX));
     assert_false(process_thread_blocks(thread_ids[1], SIGUSR2));
+}
+
+/* Of a process with many supplementary groups: their line is long, and stands before the others. */
+static void look_behind_groups(void *unused)
+{
+    (void)unused;
+    enum { GROUPS = 400 };
+    static gid_t groups[GROUPS];
+    pid_t self = getpid();
+    struct sock_filter filter = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {1, &filter};
+    sigset_t signals;
+    require(process_forked());
+    for (size_t i = 0; i < GROUPS; i++)
+        groups[i] = 4000000000U + (gid_t)i;
+    if (setgroups(GROUPS, groups) != 0)
+        _exit(CHILD_CANNOT_TELL);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    require(sigprocmask(SIG_BLOCK, &signals, NULL) == 0);
+    require(process_thread_blocks(self, SIGUSR1) && !process_thread_blocks(self, SIGUSR2));
+    require(!process_thread_holds_back(self, SIGUSR1));
+    require(syscall(SYS_tgkill, self, self, SIGUSR1) == 0);
+    require(process_thread_holds_back(self, SIGUSR1));
+    require(process_pinned_kilobytes() == 0);
+    require(!process_is_in_sandbox());
+    require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    require(process_is_in_sandbox());
+}
+
+static void test_a_status_file_is_read_to_its_end(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(look_behind_groups, NULL);
+    if (ending.exit_status == CHILD_CANNOT_TELL)
+        skip(); /* only the superuser may have any groups */
+    assert_string_equal(ending.errors, "");
+    assert_int_equal(ending.exit_status, 0);
 }
 
 /* Descriptors. */
@@ -464,6 +506,7 @@ int main(void)
         WITH_THREADS(test_flags_are_found_behind_any_name),
         cmocka_unit_test(test_a_thread_that_has_ended_has_no_flags_and_blocks_nothing),
         WITH_THREADS(test_blocked_signals_are_those_of_the_thread),
+        cmocka_unit_test(test_a_status_file_is_read_to_its_end),
         cmocka_unit_test(test_descriptors_are_found_by_what_they_are_open_on),
         cmocka_unit_test(test_memory_is_read_through_a_descriptor_that_stays),
         cmocka_unit_test(test_a_descriptor_that_the_program_has_closed_is_noticed),
