@@ -317,6 +317,23 @@ static bool leaves_sweep(enum sweep_leaks leaks)
            sweep_may_be_late(leaks);
 }
 
+/* In slabs with a live block. */
+static size_t used_bytes(void)
+{
+    size_t used = blocks_used_bytes(), empty = collect_state.swept.empty_bytes;
+    return used > empty ? used - empty : 0;
+}
+
+/* A minor collection does not see which old blocks the program has freed. So what is used bounds
+ * what lives. */
+static uint64_t old_bytes_after_sweep(void)
+{
+    if (!collect_state.minor)
+        return collect_state.swept.live_bytes;
+    uint64_t old = collect_state.old_bytes + collect_state.swept.promoted_bytes;
+    return old < used_bytes() ? old : used_bytes();
+}
+
 static void sweep_stopped(enum sweep_leaks leaks)
 {
     quarantine_end_ageing();
@@ -324,9 +341,7 @@ static void sweep_stopped(enum sweep_leaks leaks)
         sweep_and_promote(leaks, collect_state.minor, &collect_state.swept);
     else
         sweep(leaks, &collect_state.swept);
-    collect_state.old_bytes = collect_state.minor
-                                  ? collect_state.old_bytes + collect_state.swept.promoted_bytes
-                                  : collect_state.swept.live_bytes;
+    collect_state.old_bytes = old_bytes_after_sweep();
     bool ceases = !collect_state.minor &&
                   pace_much_lives(collect_state.swept.promoted_bytes, blocks_taken_bytes());
     if (pace_has_minors() && !ceases) /* else they rest after it */
@@ -410,9 +425,8 @@ static void count_generation(const struct collection *collection)
 
 static void set_pace(const struct collection *collection)
 {
-    size_t used = blocks_used_bytes();
     struct pace_report report = {
-        .used = used > collect_state.swept.empty_bytes ? used - collect_state.swept.empty_bytes : 0,
+        .used = used_bytes(),
         .allocated = blocks_taken_bytes(),
         .requested = collect_state.requested,
         .live = collect_state.old_bytes,

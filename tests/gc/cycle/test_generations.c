@@ -116,6 +116,23 @@ static void test_a_minor_collection_frees_nothing_that_is_old(void **state)
     assert_true(live_children() < CHILDREN / 4);
 }
 
+/* Nobody counts which old blocks the program frees. */
+static void test_no_more_lives_than_is_used(void **state)
+{
+    (void)state;
+    static void **kept[CHILDREN];
+    require_ready();
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < CHILDREN; i++)
+            kept[i] = new_parent(GRANULE_BYTES);
+        minor();
+        assert_true(collect_statistics()->driver->live_bytes >= CHILDREN * GRANULE_BYTES);
+        assert_true(collect_statistics()->driver->live_bytes <= blocks_used_bytes());
+        for (size_t i = 0; i < CHILDREN; i++)
+            blocks_free(kept[i]);
+    }
+}
+
 static void test_young_blocks_survive_that_an_old_one_points_to(void **state)
 {
     (void)state;
@@ -496,6 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_minor_collection_frees_what_is_young_and_dead),
         cmocka_unit_test(test_a_minor_collection_frees_nothing_that_is_old),
+        cmocka_unit_test(test_no_more_lives_than_is_used),
         cmocka_unit_test(test_young_blocks_survive_that_an_old_one_points_to),
         cmocka_unit_test(test_first_survival_promotes),
         cmocka_unit_test(test_current_is_young),
