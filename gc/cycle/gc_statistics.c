@@ -92,6 +92,7 @@ static void visit_snapshots(statistic_visitor *visit, void *argument,
     visit(argument, "gc_snapshots", "longest_fork_ns", statistics->longest_fork_ns);
     visit(argument, "gc_snapshots", "ns", statistics->ns);
     visit(argument, "gc_snapshots", "cpu_ns", statistics->cpu_ns);
+    visit(argument, "gc_snapshots", "root_bytes", statistics->root_bytes);
 }
 
 static void visit_quarantine(statistic_visitor *visit, void *argument,

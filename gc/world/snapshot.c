@@ -304,6 +304,7 @@ static void count_end(const struct snapshot_report *report, enum snapshot_state 
         return;
     statistics.ns += report->ended_ns - report->begun_ns;
     statistics.cpu_ns += report->cpu_ns;
+    statistics.root_bytes += report->root_bytes;
 }
 
 /* Not waited for here: to give a large memory back takes the child milliseconds. */

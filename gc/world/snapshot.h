@@ -58,7 +58,7 @@ enum snapshot_state {
 struct snapshot_report {
     _Atomic uint32_t state;
     uint64_t begun_ns, ended_ns, cpu_ns;
-    uint64_t root_bytes;
+    uint64_t root_bytes;                  /* read in the stop and by the child */
     uintptr_t missing_start, missing_end; /* the bounds of what it lacks */
     bool lacks_blocks;
 };
@@ -78,6 +78,7 @@ struct snapshot_statistics {
                                         that snapshot_end has killed */
     uint64_t fork_ns, longest_fork_ns;
     uint64_t ns, cpu_ns; /* of those that are done: until their end; processor time */
+    uint64_t root_bytes; /* of those that are done: read in the stop and by the child */
 };
 const struct snapshot_statistics *snapshot_statistics(void);
 

@@ -103,6 +103,19 @@ static void test_a_cycle_frees_what_was_dead_when_it_began(void **state)
     assert_true(generations_are_ready());
 }
 
+static void test_the_roots_that_the_child_reads_are_counted(void **state)
+{
+    (void)state;
+    static char data[4 << 20];
+    make_children();
+    memset(data, 1, sizeof data);
+    uint64_t before = snapshot_statistics()->root_bytes;
+    begin();
+    mark_all();
+    end();
+    assert_true(snapshot_statistics()->root_bytes >= before + sizeof data);
+}
+
 /* The parent's mark stack grows while it notes them: the memory that it had is no memory that the
  * child lacks. */
 static void test_more_roots_than_the_mark_stack_has_room_for(void **state)
@@ -368,6 +381,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cycle_frees_what_was_dead_when_it_began),
+        cmocka_unit_test(test_the_roots_that_the_child_reads_are_counted),
         cmocka_unit_test(test_more_roots_than_the_mark_stack_has_room_for),
         cmocka_unit_test(test_what_was_reached_when_it_began_survives),
         cmocka_unit_test(test_minor_collections_follow),
