@@ -626,6 +626,20 @@ static bool can_read_without_permission(void)
     return bytes == 1;
 }
 
+/* Reads what lies across two mappings of which the child visits only one. */
+static void scan_between_parts(const struct mapping *below, const struct mapping *mapping)
+{
+    uintptr_t at = mapping->start;
+    if (roots.part != UNCOPIED || !below || below->end != at ||
+        is_uncopied(below) == is_uncopied(mapping) || holds_no_roots(below) ||
+        granule_map_is_ours(at - 1) || granule_map_is_ours(at))
+        return;
+    if (roots.visitor->next_mapping)
+        roots.visitor->next_mapping(has_stack(below) || has_stack(mapping));
+    roots.code = mapping->executable;
+    scan_across(at, false);
+}
+
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
                          const struct stopped_thread *self)
 {
@@ -635,6 +649,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     uintptr_t start = mapping->shared ? mapping->start : lowest_in_use(mapping, below, self);
     bool half_seen = half_seen_note(mapping->start, mapping->end, start > mapping->start);
     roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
+    scan_between_parts(below, mapping);
     if (!is_of_part(mapping))
         return true;
     if (roots.visitor->next_mapping)

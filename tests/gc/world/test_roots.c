@@ -494,6 +494,27 @@ static void visit_excepted(void *unused)
     excepted_take_back();
 }
 
+/* 0 and 1: across the edges of a page that the child does not have. */
+static void visit_between_parts(void *unused)
+{
+    (void)unused;
+    require(process_forked());
+    char *pages = map(3 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    except(pages + PAGE_BYTES, PAGE_BYTES);
+    put(pages + PAGE_BYTES - 4, 0);
+    put(pages + 2 * PAGE_BYTES - 4, 1);
+    visit_part(roots_visit_uncopied);
+    bool seen[] = {is_seen[0], is_seen[1]};
+    visit_part(visit_copied);
+    require((seen[0] || is_seen[0]) && (seen[1] || is_seen[1]));
+}
+
+static void test_words_across_what_the_child_has_and_has_not_count(void **state)
+{
+    (void)state;
+    assert_child_succeeds(visit_between_parts, NULL);
+}
+
 /* What comes to lie in its place unseen would lack in the program's children. */
 static void lend_stack(void *unused)
 {
@@ -552,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_a_block_with_a_hole_cannot_be_read),
         cmocka_unit_test(test_where_pages_may_fault_only_those_in_memory_are_touched),
         cmocka_unit_test(test_what_is_excepted_the_child_reads_if_it_is_lent),
+        cmocka_unit_test(test_words_across_what_the_child_has_and_has_not_count),
         cmocka_unit_test(test_a_threads_stack_is_not_lent),
     };
     if (UNDER_SANITIZER)
