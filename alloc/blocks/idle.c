@@ -186,9 +186,11 @@ void give_back_idle(struct thread_heap *heap, uint64_t now_ns)
     }
 }
 
+/* A program that has all free memory stay (M_TRIM_THRESHOLD -1) wants no page fault again. */
 static bool may_give_back(void)
 {
-    return !blocks_heap.collector && !blocks_heap.slab_made && blocks_heap.runs.huge_from == 0;
+    return blocks_heap.runs.decay.asked < WINDOW_BYTES / GRANULE_BYTES && !blocks_heap.collector &&
+           !blocks_heap.slab_made && blocks_heap.runs.huge_from == 0;
 }
 
 void look_for_idle_now(struct thread_heap *heap)

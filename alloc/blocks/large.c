@@ -265,7 +265,8 @@ void *large_block_alloc_to_grow(size_t size)
 {
     void *block = NULL;
     if (operation_begin()) {
-        block = alloc(BLOCK_ALIGNMENT, size, 0, RUN_ANY);
+        size_t from = mapping_from_now() == SIZE_MAX ? SIZE_MAX : 0; /* none, the program said */
+        block = alloc(BLOCK_ALIGNMENT, size, from, RUN_ANY);
         operation_end();
     } else {
         frozen_end();

@@ -154,25 +154,33 @@ static uint64_t made_up_clock(void)
 }
 
 /* A second passes before each malloc of a size that always takes the slow path. */
-static void be_quiet(void *unused)
+static void be_quiet(void *keeps_all)
 {
-    (void)unused;
     static char *blocks[SLABS][BLOCKS];
     fill(blocks);
     for (size_t i = 1; i < BLOCKS; i++)
         blocks_free(blocks[0][i]);
     blocks_heap.runs.now_ns = made_up_clock;
+    if (keeps_all)
+        blocks_heap.runs.decay.asked = SIZE_MAX / GRANULE_BYTES;
     for (int i = 0; i < 100; i++) {
         now_ns += ROUND_NS / 2;
         blocks_free(blocks_alloc(TABLE_LARGEST + 1));
     }
-    require(is_zero(blocks[0][BLOCKS - 1], BYTES) && blocks_is_valid());
+    require(is_zero(blocks[0][BLOCKS - 1], BYTES) == !keeps_all && blocks_is_valid());
 }
 
 static void test_the_slow_path_of_malloc_goes_on_with_rounds(void **state)
 {
     (void)state;
     assert_child_succeeds(be_quiet, NULL);
+}
+
+static void test_a_program_may_keep_all_that_it_frees(void **state)
+{
+    bool keeps_all = true;
+    (void)state;
+    assert_child_succeeds(be_quiet, &keeps_all);
 }
 
 /* The next thread has the heap record, and none of the round's slabs. */
@@ -241,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_a_slab_that_has_changed_keeps_its_pages_for_a_round),
         cmocka_unit_test(test_nothing_goes_before_a_round_is_over),
         cmocka_unit_test(test_the_slow_path_of_malloc_goes_on_with_rounds),
+        cmocka_unit_test(test_a_program_may_keep_all_that_it_frees),
         cmocka_unit_test(test_a_thread_may_end_within_a_round),
     };
     return cmocka_run_group_tests_name("idle", tests, start, NULL);

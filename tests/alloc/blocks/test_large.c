@@ -249,6 +249,17 @@ static void test_a_block_that_will_grow_moves_its_pages_and_not_its_bytes(void *
 }
 
 /* It would take tables for the owners of all those addresses, too. */
+/* By M_MMAP_MAX 0. */
+static void test_a_block_that_will_grow_is_no_mapping_where_the_program_wants_none(void **state)
+{
+    (void)state;
+    large_blocks_map_from(SIZE_MAX);
+    char *block = large_block_alloc_to_grow(MIB);
+    assert_int_equal(slab_at(block)->state, SLAB_RUN);
+    blocks_free(block);
+    large_blocks_map_from(32 * MIB);
+}
+
 static void test_a_block_does_not_move_to_memory_that_cannot_be_had(void **state)
 {
     (void)state;
@@ -436,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_a_run_grows_over_free_granules_and_not_over_a_neighbour),
         cmocka_unit_test(test_a_run_that_shrinks_leaves_its_tail_to_others),
         cmocka_unit_test(test_a_block_that_will_grow_moves_its_pages_and_not_its_bytes),
+        cmocka_unit_test(test_a_block_that_will_grow_is_no_mapping_where_the_program_wants_none),
         cmocka_unit_test(test_a_block_does_not_move_to_memory_that_cannot_be_had),
         cmocka_unit_test(test_a_mapping_shrinks_in_place_to_half_and_is_copied_below),
         cmocka_unit_test(test_an_alignment_above_a_granule_is_a_mappings),
