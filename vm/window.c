@@ -16,9 +16,10 @@
 
 static const uintptr_t BASE_ALIGNMENT = (uintptr_t)2 << 20;
 
-/* The lowest base, and by how much it may differ. The sanitizers' shadows lie from 1 to 32 TiB;
- * what both the address and the thread sanitizer leave to programs are 1.5 TiB from here on. */
-static const uintptr_t LOWEST_BASE = UNDER_SANITIZER ? 0x552000000000 : (uintptr_t)4 << 40;
+/* The lowest base, and by how much it may differ. Java's ZGC has its heap from 4 TiB on, Go and
+ * GHC have theirs below 2 TiB. The sanitizers' shadows lie from 1 to 32 TiB; what both the address
+ * and the thread sanitizer leave to programs are 1.5 TiB from this address on. */
+static const uintptr_t LOWEST_BASE = UNDER_SANITIZER ? 0x552000000000 : (uintptr_t)0x210 << 32;
 static const uintptr_t RANDOM_BYTES = UNDER_SANITIZER ? 1 : (uintptr_t)1 << 40;
 
 /* Something else may have been mapped in the window's way: a page, or the address space that a

@@ -995,13 +995,13 @@ class TestAccount:
 
 
 def present_pages(pid: int) -> set[int]:
-    """Of the heap, which begins at 4 to 5 TiB (vm/window.h): be it the kernel's page of zeros."""
+    """Of the heap, which begins at 2 to 3 TiB (vm/window.h): be it the kernel's page of zeros."""
     found: set[int] = set()
     with open(f"/proc/{pid}/pagemap", "rb") as entries:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
             words = line.split()
             first, end = (int(word, 16) // mmap.PAGESIZE for word in words[0].split("-"))
-            if 4 << 40 <= first * mmap.PAGESIZE < 6 << 40 and words[1] == "rw-p":
+            if 2 << 40 <= first * mmap.PAGESIZE < 5 << 40 and words[1] == "rw-p":
                 entries.seek(8 * first)
                 numbers = struct.unpack(f"={end - first}Q", entries.read(8 * (end - first)))
                 found.update(first + i for i, number in enumerate(numbers) if number >> 63)
