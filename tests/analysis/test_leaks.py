@@ -417,7 +417,10 @@ def test_a_child_with_a_copy_of_the_memory_answers(
         process.stdin.close()
         assert process.wait() == 0
     counts = json.loads((tmp_path / "statistics.json").read_text())["gc_snapshots"]
-    told = {end: counts[end] for end in counts if not end.endswith("ns") and counts[end] > 0}
+    assert (counts["root_bytes"] > 0) == ("done" in ends)
+    told = {
+        end: count for end, count in counts.items() if not end.endswith(("ns", "bytes")) and count
+    }
     assert told == ends
 
 
