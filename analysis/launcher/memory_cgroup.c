@@ -10,6 +10,10 @@
  *     |- terminal.scope         <- the launcher
  *     `- allotrope-1234         <- the run
  *
+ * The run leaves the groups below that one, and with them the limits that they set. A limit on the
+ * number of tasks goes with it into its own cgroup: systemd sets one for every scope. Where there
+ * is any other limit, the run stays where it is and has no cgroup of its own.
+ *
  * Source: the kernel's Documentation/admin-guide/cgroup-v2.rst.
  */
 #include "analysis/launcher/memory_cgroup.h"
@@ -89,15 +93,58 @@ static bool hands_out_memory(const char *folder)
     return false;
 }
 
+/* Whether a file of a cgroup sets a limit; what it says is left in `value`. */
+static bool sets_limit(const char *folder, const char *name, char *value, size_t size)
+{
+    return read_small_file(folder, name, value, size) && value[0] != '\n' &&
+           strncmp(value, "max", 3) != 0;
+}
+
+/* Limits that hold for all of a group together. */
+static bool sets_shared_limit(const char *folder)
+{
+    static const char *const names[] = {
+        "memory.max", "memory.high", "memory.swap.max", "memory.zswap.max",
+        "cpu.max",    "cpuset.cpus", "cpuset.mems",     "io.max",
+    };
+    char value[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sets_limit(folder, names[i], value, sizeof value))
+            return true;
+    return false;
+}
+
+static long long smaller_task_limit(const char *folder, long long most_tasks)
+{
+    char value[64];
+    if (!sets_limit(folder, "pids.max", value, sizeof value))
+        return most_tasks;
+    return atoll(value) < most_tasks ? atoll(value) : most_tasks;
+}
+
+static bool limit_tasks(const char *folder, long long most_tasks)
+{
+    char path[PATH_MAX];
+    if (most_tasks == LLONG_MAX)
+        return true;
+    int file = join_path(path, folder, "pids.max") ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    if (file < 0)
+        return false;
+    bool written = dprintf(file, "%lld", most_tasks) > 0;
+    close(file);
+    return written;
+}
+
 /* Makes the run's cgroup inside `parent`; it must have a memory.peak (Linux 5.19 or later). */
-static bool create_in(struct memory_cgroup *cgroup, const char *parent)
+static bool create_in(struct memory_cgroup *cgroup, const char *parent, long long most_tasks)
 {
     char name[64];
     char file[PATH_MAX];
     snprintf(name, sizeof name, "allotrope-%d", (int)getpid());
     if (!join_path(cgroup->path, parent, name) || mkdir(cgroup->path, 0755) != 0)
         return false;
-    if (join_path(file, cgroup->path, "cgroup.procs") && memory_cgroup_peak(cgroup) >= 0)
+    if (join_path(file, cgroup->path, "cgroup.procs") && memory_cgroup_peak(cgroup) >= 0 &&
+        limit_tasks(cgroup->path, most_tasks))
         cgroup->processes = open(file, O_WRONLY | O_CLOEXEC);
     if (cgroup->processes < 0)
         rmdir(cgroup->path);
@@ -114,9 +161,13 @@ bool memory_cgroup_create(struct memory_cgroup *cgroup)
         return false;
     strcpy(parent, cgroup->origin);
     size_t mount_length = strlen(mount);
+    long long most_tasks = LLONG_MAX;
     while (strlen(parent) >= mount_length) {
-        if (hands_out_memory(parent) && create_in(cgroup, parent))
+        if (hands_out_memory(parent) && create_in(cgroup, parent, most_tasks))
             return true;
+        if (sets_shared_limit(parent))
+            return false;
+        most_tasks = smaller_task_limit(parent, most_tasks);
         *strrchr(parent, '/') = '\0';
     }
     return false;

@@ -16,7 +16,8 @@ struct memory_cgroup {
 };
 
 /* Makes a cgroup for a run. Returns false, with processes = -1, where the machine has no
- * cgroup v2 with a memory controller that this user may divide; nothing is then left behind. */
+ * cgroup v2 with a memory controller that this user may divide without leaving a limit that the
+ * launcher has; nothing is then left behind. */
 bool memory_cgroup_create(struct memory_cgroup *cgroup);
 
 /* Moves the calling process in. Async-signal-safe: for use between vfork and exec. */

@@ -55,6 +55,45 @@ bool memory_cgroup_enter(const struct memory_cgroup *cgroup)
 long long memory_cgroup_peak(const struct memory_cgroup *cgroup) { return cgroup->processes * 7; }
 void memory_cgroup_remove(struct memory_cgroup *cgroup) { cgroup->processes = -1; }
 """
+# In the place of two functions of libc: /proc/self tells of a tree of folders, and a cgroup that is
+# made in it has the files that the kernel would put there.
+MADE_UP_TREE = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static const char *place(const char *folder, const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+FILE *fopen(const char *path, const char *mode)
+{
+    if (strncmp(path, "/proc/self/", 11) == 0)
+        path = place(getenv("MADE_UP"), path + 11);
+    int file = open(path, *mode == 'r' ? O_RDONLY : O_CREAT | O_WRONLY, 0666);
+    return file < 0 ? NULL : fdopen(file, *mode == 'r' ? "r" : "w");
+}
+static void fill(const char *folder, const char *name, const char *content)
+{
+    int file = open(place(folder, name), O_CREAT | O_WRONLY, 0666);
+    if (write(file, content, strlen(content)) < 0)
+        abort();
+    close(file);
+}
+int mkdir(const char *path, mode_t mode)
+{
+    long failed = syscall(SYS_mkdir, path, mode);
+    fill(path, "cgroup.procs", "");
+    fill(path, "memory.peak", "7\\n");
+    fill(path, "pids.max", "max\\n");
+    return (int)failed;
+}
+"""
 # Writes to that many bytes, all of which stay.
 HOLD = "import time; block = b'x' * {bytes}; time.sleep({seconds})"
 
@@ -210,19 +249,24 @@ class TestTree:
         assert report["user_us"] + report["system_us"] < 500_000
 
 
+def launcher_with(folder: Path, made_up: str, without: str = "") -> Path:
+    """Ours with a part that is made up, in the place of one of its files or of a library's."""
+    (folder / "made_up.c").write_text(made_up)
+    ours = (SOURCE / "analysis" / "launcher").glob("*.c")
+    sources = [folder / "made_up.c", SOURCE / "trace" / "base" / "json.c"]
+    sources += [file for file in ours if file.name != without]
+    compiler = [*os.environ.get("CC", "cc").split(), "-w", "-D_GNU_SOURCE", f"-I{SOURCE}"]
+    subprocess.run([*compiler, "-o", folder / "launcher", *sources], check=True)
+    return folder / "launcher"
+
+
 class TestCgroup:
     """Ours is made up: its peak is 7 bytes."""
 
     @pytest.fixture(scope="class")
     def launcher(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("launcher")
-        (folder / "made_up.c").write_text(MADE_UP_CGROUP)
-        ours = (SOURCE / "analysis" / "launcher").glob("*.c")
-        sources = [folder / "made_up.c", SOURCE / "trace" / "base" / "json.c"]
-        sources += [file for file in ours if file.name != "memory_cgroup.c"]
-        compiler = [*os.environ.get("CC", "cc").split(), "-w", "-D_GNU_SOURCE", f"-I{SOURCE}"]
-        subprocess.run([*compiler, "-o", folder / "launcher", *sources], check=True)
-        return folder / "launcher"
+        return launcher_with(folder, MADE_UP_CGROUP, without="memory_cgroup.c")
 
     def run(self, launcher: Path, report: Path, script: str) -> Any:
         """Until the launcher has looked at it, which takes from it that it waits in between."""
@@ -254,6 +298,76 @@ class TestCgroup:
         done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
         ended_ns = time.monotonic_ns()
         assert json.loads(report.read_text())["wall_ns"] <= ended_ns - int(done.stderr.split()[2])
+
+
+class TestCgroupTree:
+    """The launcher is in app/terminal, whose parent hands out memory."""
+
+    @pytest.fixture(scope="class")
+    def launcher(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return launcher_with(tmp_path_factory.mktemp("launcher"), MADE_UP_TREE)
+
+    @staticmethod
+    def run(launcher: Path, folder: Path, own: str, limits: dict[str, str]) -> tuple[str, Path]:
+        """How memory was accounted for, and where the run's cgroup was to be."""
+        app = folder / "tree" / "app"
+        (app / own).mkdir(parents=True)
+        (app / "cgroup.subtree_control").write_text("cpu memory pids\n")
+        for file, value in limits.items():
+            (app / file).write_text(f"{value}\n")
+        mount = f"30 23 0:26 / {folder}/tree rw - cgroup2 cgroup2 rw\n"
+        (folder / "mountinfo").write_text(mount)
+        (folder / "cgroup").write_text(f"0::/app/{own}\n")
+        command = [launcher, "--report", folder / "report", "--", "true"]
+        subprocess.run(command, check=True, timeout=HANG, env={"MADE_UP": str(folder)})
+        return json.loads((folder / "report").read_text())["tree_peak"]["method"], app
+
+    @pytest.mark.parametrize(
+        "file, value",
+        [
+            ("terminal/memory.max", "max"),
+            ("terminal/cpu.max", "max 100000"),
+            ("terminal/cpuset.cpus", ""),
+            ("memory.max", "8589934592"),
+        ],
+    )
+    def test_run_leaves_a_group_without_limits(
+        self, launcher: Path, tmp_path: Path, file: str, value: str
+    ) -> None:
+        """Those of the parent and of groups above it go on."""
+        method, app = self.run(launcher, tmp_path, "terminal", {file: value})
+        (group,) = app.glob("allotrope-*")
+        assert method == "memory.peak"
+        assert (group / "cgroup.procs").read_text() == "0"
+        assert (group / "pids.max").read_text() == "max\n"
+
+    @pytest.mark.parametrize(
+        "file, limit",
+        [
+            ("memory.max", "2147483648"),
+            ("memory.high", "2147483648"),
+            ("memory.swap.max", "0"),
+            ("cpu.max", "50000 100000"),
+            ("cpuset.cpus", "3"),
+            ("io.max", "8:16 rbps=2097152 wbps=max riops=max wiops=max"),
+        ],
+    )
+    @pytest.mark.parametrize("group", ["terminal.slice", "terminal.slice/one"])
+    def test_run_stays_in_a_group_with_a_limit(
+        self, launcher: Path, tmp_path: Path, group: str, file: str, limit: str
+    ) -> None:
+        limits = {f"{group}/{file}": limit}
+        method, app = self.run(launcher, tmp_path, "terminal.slice/one", limits)
+        assert method == "pss-sampled"
+        assert not list(app.glob("allotrope-*"))
+
+    def test_limit_on_tasks_goes_with_the_run(self, launcher: Path, tmp_path: Path) -> None:
+        """systemd sets one for each scope. The smallest counts."""
+        limits = {"terminal.slice/pids.max": "700", "terminal.slice/one/pids.max": "9000"}
+        method, app = self.run(launcher, tmp_path, "terminal.slice/one", limits)
+        (group,) = app.glob("allotrope-*")
+        assert method == "memory.peak"
+        assert (group / "pids.max").read_text() == "700\n"
 
 
 class TestEnvironment:
