@@ -113,19 +113,22 @@ __attribute__((noreturn)) static void become_command(struct run *run,
 {
     struct outcome *outcome = run->outcome;
     char opened;
+    cpu_set_t processors = run->plan->processors;
+    bool has_processors =
+        run->plan->has_processors ||
+        (cgroup->processes >= 0 && sched_getaffinity(0, sizeof processors, &processors) == 0);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (run->plan->has_processors)
-        sched_setaffinity(0, sizeof run->plan->processors, &run->plan->processors);
     if (run->plan->fixed_addresses)
         personality(ADDR_NO_RANDOMIZE); /* a container may forbid it */
     if (run->owns_terminal)
         tcsetpgrp(STDIN_FILENO, getpid());
-    if (cgroup->processes >= 0) {
-        if (!memory_cgroup_enter(cgroup))
-            outcome->cgroup_peak = -1;
+    if (cgroup->processes >= 0 && !memory_cgroup_enter(cgroup))
+        outcome->cgroup_peak = -1;
+    if (has_processors) /* before Linux 6.2 a cgroup gives all of its own to who enters */
+        sched_setaffinity(0, sizeof processors, &processors);
+    if (cgroup->processes >= 0)
         outcome->started = monotonic_nanoseconds(); /* the kernel may take its time to move us */
-    }
     outcome->exec_error = redirect(run->plan);
     outcome->exec_stage = "redirect";
     if (run->watch.gate >= 0 && read(run->watch.gate, &opened, 1) < 0)

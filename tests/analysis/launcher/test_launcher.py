@@ -39,15 +39,20 @@ while not os.path.exists(left):
 # In the place of memory_cgroup.c: few machines of tests have a cgroup that we may divide.
 MADE_UP_CGROUP = """
 #include "analysis/launcher/memory_cgroup.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 bool memory_cgroup_create(struct memory_cgroup *cgroup) { return cgroup->processes = 1; }
 bool memory_cgroup_enter(const struct memory_cgroup *cgroup)
 {
     struct timespec now;
+    cpu_set_t all;
     usleep(atoi(getenv("MOVE_TAKES") ?: "0"));
+    memset(&all, 255, sizeof all);
+    sched_setaffinity(0, sizeof all, &all); /* so did kernels before 6.2 */
     clock_gettime(CLOCK_MONOTONIC, &now);
     dprintf(2, "moved at %lld ns\\n", now.tv_sec * 1000000000LL + now.tv_nsec);
     return cgroup->processes;
@@ -298,6 +303,16 @@ class TestCgroup:
         done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
         ended_ns = time.monotonic_ns()
         assert json.loads(report.read_text())["wall_ns"] <= ended_ns - int(done.stderr.split()[2])
+
+    @pytest.mark.parametrize("given", [True, False])
+    def test_processors_are_kept(self, launcher: Path, given: bool) -> None:
+        """Those that the command is to have, or else its caller's."""
+        one = max(os.sched_getaffinity(0))
+        told = ["--processors", str(one)] if given else []
+        command = [launcher, *told, "--", "grep", "Cpus_allowed_list", "/proc/self/status"]
+        limited = [] if given else ["taskset", "--cpu-list", str(one)]
+        done = subprocess.run([*limited, *command], stdout=subprocess.PIPE, text=True)
+        assert done.stdout.split()[1:] == [str(one)]
 
 
 class TestCgroupTree:
