@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
+from allotrope.features.stats import process
 from allotrope.system import counters
 from allotrope.system.allocators import PEERS
 from allotrope.system.counters import why_unreadable
@@ -286,6 +287,37 @@ def test_who_is_not_ours_is_told(real: Command, program: Path, children: list[An
     assert done.returncode == 2
     assert "(program) does not run under an allocator of ours; start it with" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_who_is_not_ours_is_told_where_uptime_is_the_containers(
+    real: Command, program: Path, children: list[Any], tmp_path: Path
+) -> None:
+    """lxcfs shows the container's there. When a process was started counts from the machine's."""
+    (tmp_path / "uptime").write_text("1.00 1.00\n")
+    hide = 'mount --bind "$0" /proc/uptime && exec "$@"'
+    inside = ["unshare", "-m", "sh", "-c", hide, str(tmp_path / "uptime")]
+    if os.geteuid() != 0 or subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespace may be made here")
+    children.append(start(real, None, [str(program)]))
+    done = subprocess.run(
+        [*inside, *real.line("stats", str(children[0].pid))],
+        env=real.environment(),
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    assert done.returncode == 2
+    assert "(program) does not run under an allocator of ours" in done.stderr
+
+
+def test_wait_ends_where_no_age_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(process, "age_seconds", lambda pid: -1e6)
+    monkeypatch.setattr(process.time, "sleep", waited.append)
+    monkeypatch.setattr(process.time, "monotonic", lambda: sum(waited))
+    with pytest.raises(process.NotOurs):
+        process.find(os.getpid())
+    assert sum(waited) >= process.PATIENCE_SECONDS
 
 
 @pytest.mark.parametrize(

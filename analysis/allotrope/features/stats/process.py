@@ -2,7 +2,6 @@
 """The heap of a process that runs under one of our allocators, read from outside. The process is
 not stopped and does nothing for it; shim/reports/publish.h says how."""
 
-import os
 import struct
 import time
 from dataclasses import dataclass
@@ -17,10 +16,9 @@ from ...system.counters import (
     why_unreadable,
 )
 from ...system.errors import UserError
-from ...system.process_tree import proc_text
+from ...system.process_tree import age_seconds, proc_text
 
 SCHEMA = "allotrope.live/1"
-TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE_SECONDS = 5  # how old a process is that is not waited for
 OBSERVED = "next"  # our library stands in front of it, for --latency
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
@@ -132,18 +130,21 @@ def find(pid: int) -> Process:
     """Raises UserError for what speaks against it: no such process, somebody else's, or one that
     does not run under our library. One that was just started is waited for: before it is the
     program it is `allotrope run`, and a shell before that."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return _look_for(pid)
         except NotOurs:
-            if _age_seconds(pid) >= PATIENCE_SECONDS:
+            if time.monotonic() >= deadline or _is_old(pid):
                 raise
             time.sleep(0.05)
 
 
-def _age_seconds(pid: int) -> float:
-    uptime = float(Path("/proc/uptime").read_text().split()[0])
-    return uptime - int(_started(pid)) / TICKS
+def _is_old(pid: int) -> bool:
+    try:
+        return age_seconds(pid) >= PATIENCE_SECONDS
+    except ProcessLookupError:
+        raise _ended(pid) from None
 
 
 def _look_for(pid: int) -> Process:
