@@ -67,6 +67,30 @@ def static_that_lingers(folder: Path) -> Path:
     return program
 
 
+# Becomes a command whose system calls of some numbers fail with EPERM, as by the filter of a
+# container. The filter is BPF: load the call's number; for each that is refused, jump over what
+# follows if it is another; allow.
+REFUSES = """
+import ctypes, os, struct, sys
+calls, command = map(int, sys.argv[1].split(",")), sys.argv[2:]
+lines = [(0x20, 0, 0, 0)]
+for call in calls:
+    lines += [(0x15, 0, 1, call), (0x06, 0, 0, 0x00050001)]
+lines.append((0x06, 0, 0, 0x7FFF0000))
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
+program = ctypes.create_string_buffer(struct.pack("H6xP", len(lines), ctypes.addressof(code)))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+if prctl(38, 1, 0, 0, 0) != 0 or prctl(22, 2, ctypes.byref(program), 0, 0) != 0:
+    sys.exit(f"no filter: {os.strerror(ctypes.get_errno())}")
+os.execvp(command[0], command)
+"""
+
+
+def refusing(*calls: int) -> list[str]:
+    """The words before a command to which the kernel refuses these system calls (x86-64)."""
+    return [PYTHON, "-I", "-c", REFUSES, ",".join(map(str, calls))]
+
+
 def plain_environment() -> dict[str, str]:
     """Ours, but for what would choose an allocator for a program or tell it what to report."""
     return {

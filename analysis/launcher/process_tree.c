@@ -8,10 +8,16 @@
  * because each process's proportional set size (PSS) has its share only.
  *
  * A process between vfork and exec still runs in its parent's memory, and both would report all
- * of it: kcmp tells.
+ * of it: kcmp tells. A container may refuse kcmp. Then a process counts as one between vfork and
+ * exec if all of this is so:
+ *
+ *   - the thread that made it is inside vfork or clone, where vfork waits for the exec,
+ *   - it is the last child of that thread,
+ *   - size of memory, start of code and start of stack are its parent's, as they are until exec.
  */
 #include "analysis/launcher/process_tree.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +44,7 @@ enum {
 struct process {
     int pid;
     int parent;
+    int thread; /* of the parent, which made it */
 };
 
 struct process_list {
@@ -58,14 +65,14 @@ long long monotonic_nanoseconds(void)
     return nanoseconds(CLOCK_MONOTONIC);
 }
 
-static void add_process(struct process_list *list, int pid, int parent)
+static void add_process(struct process_list *list, struct process process)
 {
     if (!array_reserve(&list->processes, &list->room, list->count, sizeof *list->processes))
         return;
-    list->processes[list->count++] = (struct process){.pid = pid, .parent = parent};
+    list->processes[list->count++] = process;
 }
 
-/* Adds the children that one thread has made. */
+/* Adds the children that one thread has made, in the order in which it made them. */
 static void add_children_of_thread(struct process_list *list, int pid, const char *thread)
 {
     char path[64];
@@ -75,7 +82,7 @@ static void add_children_of_thread(struct process_list *list, int pid, const cha
     if (!children)
         return;
     while (fscanf(children, "%d", &child) == 1)
-        add_process(list, child, pid);
+        add_process(list, (struct process){.pid = child, .parent = pid, .thread = atoi(thread)});
     fclose(children);
 }
 
@@ -92,27 +99,75 @@ static void add_children(struct process_list *list, int pid)
     closedir(threads);
 }
 
+/* Reads a file of a process or a thread as a string. Returns its length, or -1 with errno. */
+static ssize_t read_file(int pid, const char *name, char *text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    ssize_t length = read(file, text, size - 1);
+    int error = errno;
+    close(file);
+    errno = error;
+    text[length > 0 ? length : 0] = '\0';
+    return length;
+}
+
 /* The process's PSS in bytes; 0 when it is gone by now, -1 when we may not read it. */
 static long long read_pss(int pid)
 {
-    char path[64];
     char text[1024];
-    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
+    if (read_file(pid, "smaps_rollup", text, sizeof text) < 0)
         return errno == EACCES || errno == EPERM ? -1 : 0;
-    ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    if (length <= 0)
-        return length < 0 && errno == EACCES ? -1 : 0;
-    text[length] = '\0';
     const char *line = strstr(text, "\nPss:");
     return line ? atoll(line + strlen("\nPss:")) * 1024 : 0;
 }
 
-static bool shares_memory(struct process process)
+struct image {
+    unsigned long bytes, code, stack;
+};
+
+static bool read_image(int pid, struct image *image)
 {
-    return syscall(SYS_kcmp, process.pid, process.parent, KCMP_VM, 0, 0) == 0;
+    char text[1024];
+    if (read_file(pid, "stat", text, sizeof text) <= 0)
+        return false;
+    const char *behind_name = strrchr(text, ')');
+    return behind_name && sscanf(behind_name,
+                                 ") %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+                                 " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+                                 " %lu %*s %*s %lu %*s %lu",
+                                 &image->bytes, &image->code, &image->stack) == 3;
+}
+
+static bool has_image_of_parent(struct process process)
+{
+    struct image own;
+    struct image parents;
+    return read_image(process.pid, &own) && read_image(process.parent, &parents) &&
+           own.bytes == parents.bytes && own.code == parents.code && own.stack == parents.stack;
+}
+
+/* A thread that does not wait shows no number of a call. */
+static bool waits_in_clone(int thread)
+{
+    char text[256];
+    if (read_file(thread, "syscall", text, sizeof text) <= 0 || !isdigit((unsigned char)*text))
+        return false;
+    int call = atoi(text);
+    return call == SYS_vfork || call == SYS_clone || call == SYS_clone3;
+}
+
+static bool shares_memory(const struct process_list *list, size_t which)
+{
+    struct process process = list->processes[which];
+    long order = syscall(SYS_kcmp, process.pid, process.parent, KCMP_VM, 0, 0);
+    if (order >= 0)
+        return order == 0;
+    bool is_last = which + 1 == list->count || list->processes[which + 1].thread != process.thread;
+    return is_last && waits_in_clone(process.thread) && has_image_of_parent(process);
 }
 
 /* The sum over all processes, or -1 when one of them may not be read. */
@@ -120,7 +175,7 @@ static long long total_pss(const struct process_list *list)
 {
     long long total = 0;
     for (size_t i = 0; i < list->count; i++) {
-        if (shares_memory(list->processes[i]))
+        if (shares_memory(list, i))
             continue;
         long long pss = read_pss(list->processes[i].pid);
         if (pss < 0)
