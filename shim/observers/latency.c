@@ -2,8 +2,9 @@
  *
  * latency.c: see latency.h.
  *
- * The clock is the processor's time-stamp counter (rdtsc). The fences keep the call's instructions
- * between its two readings. Each call adds one to a bucket of a histogram (histogram.h).
+ * The clock is the processor's time-stamp counter (rdtsc; not every x86-64 has rdtscp). The fences
+ * keep the call's instructions between its two readings. Each call adds one to a bucket of a
+ * histogram (histogram.h).
  *
  * Shared words: the counters of a stripe. The address of a thread's control block selects its
  * stripe, so threads mostly count on different cache lines. Writer: any thread, by a relaxed atomic
@@ -50,8 +51,8 @@ static inline uint64_t begin_ticks(void)
 
 static inline uint64_t end_ticks(void)
 {
-    unsigned processor;
-    uint64_t ticks = __builtin_ia32_rdtscp(&processor);
+    __builtin_ia32_lfence();
+    uint64_t ticks = __builtin_ia32_rdtsc();
     __builtin_ia32_lfence();
     return ticks;
 }

@@ -816,6 +816,14 @@ def test_calls_no_function_of_its_own_by_its_public_name(library: Path) -> None:
 
 
 @pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_has_no_instruction_that_a_processor_may_lack(library: Path) -> None:
+    """Virtual machines of the models qemu64 and kvm64 have no rdtscp."""
+    lines = output_of("objdump", "--disassemble", "--no-show-raw-insn", str(library)).splitlines()
+    used = {fields[1] for line in lines if len(fields := line.split()) > 1}
+    assert "rdtsc" in used and "rdtscp" not in used
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
 def test_thread_local_state_is_small_and_static(library: Path) -> None:
     headers = output_of("readelf", "--wide", "--program-headers", str(library)).splitlines()
     sizes = [int(line.split()[5], 16) for line in headers if line.split()[:1] == ["TLS"]]
