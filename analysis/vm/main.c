@@ -5,6 +5,8 @@
  * could not be taken has null for "ns", and "why".
  *
  *   allotrope-vm GROUP...      table providers stops calls scans
+ *   allotrope-vm dirty         one figure: opening what the collector would use to learn which
+ *                              pages were written; or why this process may not (`allotrope doctor`)
  */
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +19,7 @@ static const struct group {
     void (*measure)(struct json *json);
 } groups[] = {
     {"table", measure_table}, {"providers", measure_providers}, {"stops", measure_stops},
-    {"calls", measure_calls}, {"scans", measure_scans},
+    {"calls", measure_calls}, {"scans", measure_scans},         {"dirty", measure_dirty},
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 

@@ -60,5 +60,6 @@ void measure_providers(struct json *json); /* providers.c */
 void measure_stops(struct json *json);     /* stops.c */
 void measure_calls(struct json *json);     /* calls.c */
 void measure_scans(struct json *json);     /* scans.c */
+void measure_dirty(struct json *json);     /* providers.c */
 
 #endif

@@ -262,3 +262,16 @@ void measure_providers(struct json *json)
     }
     drop_pages(pages, MOST_PAGES);
 }
+
+/* dirty_open tries it out: where it succeeds the kernel has told what was written. */
+void measure_dirty(struct json *json)
+{
+    const struct subject subject = {"open", "async", 0};
+    double begin = cpu_ns();
+    dirty_open(DIRTY_ASYNC);
+    double ns = since(begin);
+    if (dirty_counts().refused)
+        say_none(json, subject, dirty_counts().refused);
+    else
+        say(json, subject, ns);
+}

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: MIT
 """What the doctor says of a machine; absent is absent."""
 
+import errno
 import json
+import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 from allotrope.system import capabilities
 from allotrope.system.allocators import PEERS, Peer
+from allotrope.system.native import Answer
 from conftest import Command
-from under import HANG
+from under import HANG, PYTHON, SOURCE, refusing
+
+PERF_EVENT_OPEN, USERFAULTFD = 298, 323  # system calls
 
 
-def rows(command: Command) -> dict[str, dict[str, Any]]:
-    document = json.loads(command.run("doctor", "--json").stdout)
+def rows(command: Command, prefix: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """prefix: words before the command."""
+    line = [*prefix, *command.line("doctor", "--json")]
+    document = json.loads(subprocess.check_output(line, env=command.environment(), timeout=HANG))
     assert document["schema"] == "allotrope.doctor/1"
     return {row["name"]: row for row in document["rows"]}
 
@@ -51,15 +58,81 @@ def test_missing_peer_and_tool_name_their_package(monkeypatch: pytest.MonkeyPatc
     assert found["valgrind"].state == "missing" and "valgrind" in found["valgrind"].consequence
 
 
-@pytest.mark.parametrize(
-    "release, available", [("6.1.0-18-amd64", False), ("6.7.0", True), ("7.0", True), ("?", False)]
-)
-def test_dirty_bits_depend_on_the_kernel(
-    monkeypatch: pytest.MonkeyPatch, release: str, available: bool
+def row_of(name: str) -> capabilities.Row:
+    (row,) = [row for row in capabilities.examine() if row.name == name]
+    return row
+
+
+@pytest.mark.parametrize("release", ["6.1.0-18-amd64", "7.0", "?"])
+@pytest.mark.parametrize("ns, state", [(9000, "available"), (None, "refused")])
+def test_dirty_bits_are_what_a_trial_says(
+    monkeypatch: pytest.MonkeyPatch, release: str, ns: int | None, state: str
 ) -> None:
+    """Whatever the kernel's version."""
+    figure = {"what": "open", "by": "async", "count": None, "ns": ns, "why": "no WP_ASYNC"}
+    tried = Answer(json.dumps({"figures": [figure]}).encode(), "", 0)
     monkeypatch.setattr(platform, "release", lambda: release)
-    found = {row.name: row for row in capabilities.examine()}
-    assert found["dirty bits without signals"].available is available
+    monkeypatch.setattr(capabilities, "ask", lambda program, word: tried)
+    found = row_of("dirty bits without signals")
+    assert (found.state, found.available) == (state, state == "available")
+    assert ("no WP_ASYNC" in found.consequence) is (state == "refused")
+
+
+def test_dirty_bits_that_are_refused_are_told(real: Command) -> None:
+    found = rows(real, refusing(USERFAULTFD))["dirty bits without signals"]
+    assert (found["state"], found["available"]) == ("refused", False)
+    said = "the kernel refuses userfaultfd; generations=2 and concurrent=on do nothing"
+    assert found["consequence"] == said
+
+
+@pytest.mark.parametrize("ended", [Answer(b"", "it was killed", 137), Answer(b"", "", 1)])
+def test_dirty_bits_are_unknown_where_nothing_could_be_tried(
+    monkeypatch: pytest.MonkeyPatch, ended: Answer
+) -> None:
+    monkeypatch.setattr(capabilities, "ask", lambda program, word: ended)
+    found = row_of("dirty bits without signals")
+    assert (found.state, found.available) == ("unknown", None)
+    assert found.consequence
+
+
+@pytest.mark.parametrize(
+    "error, devices, level, user, state, said",
+    [
+        (0, "cpu_core cpu_atom", 2, 1000, "available", "can count"),
+        (0, "", 2, 1000, "available", "can count"),
+        (errno.ENOENT, "software", 2, 0, "absent", "simulated"),
+        (errno.EACCES, "software", 4, 1000, "absent", "simulated"),
+        (errno.EACCES, "cpu_core cpu_atom", 4, 1000, "forbidden", "is 4, need 2"),
+        (errno.EPERM, "cpu", 2, 1000, "forbidden", "perf_event_open fails: Operation not perm"),
+        (errno.EPERM, "cpu", 4, 0, "forbidden", "perf_event_open fails: Operation not permitted"),
+    ],
+)
+def test_counters_are_what_a_trial_says(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    error: int,
+    devices: str,
+    level: int,
+    user: int,
+    state: str,
+    said: str,
+) -> None:
+    for name in devices.split():
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(capabilities, "PMU_DEVICES", tmp_path)
+    monkeypatch.setattr(capabilities, "counter_error", lambda: error)
+    monkeypatch.setattr(capabilities, "read_line", lambda path: str(level))
+    monkeypatch.setattr(capabilities.os, "geteuid", lambda: user)
+    found = row_of("hardware counters")
+    assert (found.state, found.available) == (state, state == "available")
+    assert said in found.consequence
+
+
+def test_refused_counter_is_an_error() -> None:
+    ask = "from allotrope.system.capabilities import counter_error; print(counter_error())"
+    command = [*refusing(PERF_EVENT_OPEN), PYTHON, "-c", ask]
+    environment = dict(os.environ, PYTHONPATH=str(SOURCE / "analysis"))
+    assert subprocess.check_output(command, env=environment, text=True) == f"{errno.EPERM}\n"
 
 
 def test_unreadable_settings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,14 @@ Each row is one fact with its consequence. Nothing is changed, and what cannot b
 so: absent is absent.
 """
 
+import ctypes
+import errno
+import json
 import os
 import platform
 import re
 import shutil
+import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +28,16 @@ from .machine import (
     proc_is_mounted,
     read_line,
 )
+from .native import ask
 from .places import PLACES
 
-# The first Linux with PAGEMAP_SCAN and userfaultfd's asynchronous write protection.
-FIRST_WITH_DIRTY_BITS = (6, 7)
+# perf_event_open and its struct perf_event_attr in the first version: type, size, config, three
+# words of sampling, flags, three words of wake-ups and breakpoints.
+SYS_PERF_EVENT_OPEN = 298
+COUNTER = struct.Struct("IIQ24xQ16x")
+PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS = 0, 1
+EXCLUDE_KERNEL = 1 << 5
+PMU_DEVICES = Path("/sys/bus/event_source/devices")
 
 
 @dataclass(frozen=True)
@@ -154,21 +164,31 @@ def _tree_memory() -> Row:
     return Row(name, "absent", False, sampled)
 
 
+def counter_error() -> int:
+    """Tries to count the instructions of this process: 0, or the errno of what refuses it."""
+    counter = COUNTER.pack(
+        PERF_TYPE_HARDWARE, COUNTER.size, PERF_COUNT_HW_INSTRUCTIONS, EXCLUDE_KERNEL
+    )
+    file = ctypes.CDLL(None, use_errno=True).syscall(SYS_PERF_EVENT_OPEN, counter, 0, -1, -1, 0)
+    if file < 0:
+        return ctypes.get_errno()
+    os.close(file)
+    return 0
+
+
 def _counters() -> Row:
-    hardware = Path("/sys/bus/event_source/devices/cpu").exists()
+    """A processor with cores of two kinds has a device for each."""
+    name = "hardware counters"
+    error = counter_error()
+    if error == 0:
+        return Row(name, "available", True, "perf can count instructions and misses")
+    has_any = any((PMU_DEVICES / kind).exists() for kind in ("cpu", "cpu_core", "cpu_atom"))
+    if error not in (errno.EACCES, errno.EPERM, errno.ENOSYS) or not has_any:
+        return Row(name, "absent", False, "no counts of cache misses; they are simulated")
     level = integer(read_line("/proc/sys/kernel/perf_event_paranoid"))
-    if not hardware:
-        return Row(
-            "hardware counters", "absent", False, "no counts of cache misses; they are simulated"
-        )
     if level is not None and level > 2 and os.geteuid() != 0:
-        return Row(
-            "hardware counters",
-            "forbidden",
-            False,
-            f"kernel.perf_event_paranoid is {level}, need 2",
-        )
-    return Row("hardware counters", "available", True, "perf can count instructions and misses")
+        return Row(name, "forbidden", False, f"kernel.perf_event_paranoid is {level}, need 2")
+    return Row(name, "forbidden", False, f"perf_event_open fails: {os.strerror(error)}")
 
 
 def _tool(program: str, package: str, found: str, missing: str) -> Row:
@@ -180,15 +200,19 @@ def _tool(program: str, package: str, found: str, missing: str) -> Row:
 
 
 def _dirty_bits() -> Row:
-    release = re.match(r"(\d+)\.(\d+)", platform.release())
-    known = release is not None and (int(release[1]), int(release[2])) >= FIRST_WITH_DIRTY_BITS
+    """Asks allotrope-vm, which knows by trying."""
+    name = "dirty bits without signals"
+    try:
+        answer = ask(PLACES.vm, "dirty")
+    except UserError as error:
+        return Row(name, "unknown", None, error.format_message())
+    if answer.status != 0:
+        return Row(name, "unknown", None, answer.message or f"{PLACES.vm} failed")
+    (figure,) = json.loads(answer.output)["figures"]
+    if figure["ns"] is not None:
+        return Row(name, "available", True, "userfaultfd WP_ASYNC with PAGEMAP_SCAN")
     return Row(
-        "dirty bits without signals",
-        "kernel is recent enough" if known else "absent",
-        known,
-        "userfaultfd WP_ASYNC with PAGEMAP_SCAN"
-        if known
-        else "needs Linux 6.7; written pages are found by mprotect",
+        name, "refused", False, f"{figure['why']}; generations=2 and concurrent=on do nothing"
     )
 
 
