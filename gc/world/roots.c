@@ -9,7 +9,10 @@
  *
  * Which pages are read
  *
- *     private       those that the process has written to, even if it may not write them now
+ *     private       those that the process has written to, even if it may not write them now.
+ *                   Before Linux 6.7 each page is asked for (vm/kernel/resident.h). If the address
+ *                   space is larger than the machine's memory, mappings without a page are found
+ *                   first, and passed over
  *     shared        all that the kernel has in memory: another process may have written them, and a
  *                   forked child's own page tables do not show them. Of a mapping larger than the
  *                   machine's memory only those that the page tables show: to ask of each of its
@@ -579,7 +582,8 @@ static bool scan_shared_mapping(const struct mapping *mapping)
 {
     roots.through_file = !(is_secret(mapping) && mapping->readable);
     if (mapping->end - mapping->start > roots.memory_bytes)
-        return resident_each_shared(mapping->start, mapping->end, scan_shared_run, NULL);
+        return mapping->is_empty ||
+               resident_each_shared(mapping->start, mapping->end, scan_shared_run, NULL);
     scan_shared(mapping);
     return true;
 }
@@ -601,6 +605,8 @@ static bool scan_pages(const struct mapping *mapping, uintptr_t start)
 {
     if (mapping->shared)
         return scan_shared_mapping(mapping);
+    if (mapping->is_empty)
+        return true;
     roots.through_file = !mapping->readable || is_file(mapping);
     uintptr_t first_page = round_down(start, PAGE_BYTES);
     if (start > first_page) { /* the page of the stack's lowest word in use, which is there */
@@ -768,6 +774,25 @@ static void lend_excepted(const struct mapping *mappings, size_t count)
             excepted_lend(&mappings[i]);
 }
 
+static uintptr_t address_space(const struct mapping *mappings, size_t count)
+{
+    uintptr_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += mappings[i].end - mappings[i].start;
+    return bytes;
+}
+
+/* Where each page is asked for by itself, mappings with nothing in them are to be passed over. A
+ * process that has more of them than the machine has memory has such. */
+static bool read_mappings(const struct mapping **mappings, size_t *count)
+{
+    if (!process_read_mappings(mappings, count))
+        return false;
+    if (resident_is_slow() && address_space(*mappings, *count) > roots.memory_bytes)
+        process_note_empty(roots.buffer, BUFFER_BYTES);
+    return true;
+}
+
 static bool visit(enum part part, uintptr_t stack_pointer, const struct root_visitor *visitor,
                   struct root_result *result)
 {
@@ -777,8 +802,7 @@ static bool visit(enum part part, uintptr_t stack_pointer, const struct root_vis
     begin_visit(part, visitor, result);
     roots.self = own_stacks(stack_pointer);
     keep_stacks();
-    if (!recorder_refresh_ranges() || roots.memory_file < 0 ||
-        !process_read_mappings(&mappings, &count))
+    if (!recorder_refresh_ranges() || roots.memory_file < 0 || !read_mappings(&mappings, &count))
         return false;
     if (part == UNCOPIED && excepted_is_any() && process_pinned_kilobytes() == 0)
         lend_excepted(mappings, count);
@@ -804,7 +828,7 @@ bool roots_visit_uncopied(uintptr_t stack_pointer, const struct root_visitor *vi
     size_t count;
     unsigned unmaps = private_memory_unmaps();
     return visit(UNCOPIED, stack_pointer, visitor, result) &&
-           (private_memory_unmaps() == unmaps || process_read_mappings(&mappings, &count));
+           (private_memory_unmaps() == unmaps || read_mappings(&mappings, &count));
 }
 
 /* The mappings that the parent has read: the child has the same. */

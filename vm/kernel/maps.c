@@ -46,6 +46,7 @@ const char *mapping_parse(const char *at, const char *end, struct mapping *mappi
     mapping->writable = at[2] == 'w';
     mapping->executable = at[3] == 'x';
     mapping->shared = at[4] == 's';
+    mapping->is_empty = false;
     at += 6;
     for (int field = 0; field < 3; field++) /* offset, device, inode */
         while (at < line_end && *at++ != ' ')
@@ -69,7 +70,7 @@ bool mapping_name_begins(const struct mapping *mapping, const char *beginning)
 }
 
 struct line_visitor {
-    bool (*each)(void *argument, const char *line, const struct mapping *mapping);
+    bool (*each)(void *argument, const char *line);
     void *argument;
     bool in_cut_line; /* the rest of a line that did not fit comes first */
     bool goes_on;
@@ -81,26 +82,21 @@ static char *visit_lines(struct line_visitor *visitor, char *text, size_t length
 {
     char *line = text, *end = text + length, *newline;
     while (visitor->goes_on && (newline = memchr(line, '\n', (size_t)(end - line)))) {
-        struct mapping mapping;
         *newline = '\0';
-        if (!visitor->in_cut_line) {
-            mapping_parse(line, newline, &mapping);
-            visitor->goes_on = visitor->each(visitor->argument, line, &mapping);
-        }
+        if (!visitor->in_cut_line)
+            visitor->goes_on = visitor->each(visitor->argument, line);
         visitor->in_cut_line = false;
         line = newline + 1;
     }
     return line;
 }
 
-void maps_each_line(char *buffer, size_t bytes,
-                    bool (*each)(void *argument, const char *line, const struct mapping *mapping),
-                    void *argument)
+void maps_each_text_line(long file, char *buffer, size_t bytes,
+                         bool (*each)(void *argument, const char *line), void *argument)
 {
     struct line_visitor visitor = {.each = each, .argument = argument, .goes_on = true};
     size_t length = 0, got;
-    long maps = maps_open();
-    while (visitor.goes_on && (got = maps_read(maps, buffer + length, bytes - length)) > 0) {
+    while (visitor.goes_on && (got = maps_read(file, buffer + length, bytes - length)) > 0) {
         length += got;
         bool cut = length == bytes && !memchr(buffer, '\n', length);
         if (cut)
@@ -110,5 +106,27 @@ void maps_each_line(char *buffer, size_t bytes,
         length -= (size_t)(rest - buffer);
         memmove(buffer, rest, length);
     }
+}
+
+struct mapping_visitor {
+    bool (*each)(void *argument, const char *line, const struct mapping *mapping);
+    void *argument;
+};
+
+static bool visit_mapping(void *argument, const char *line)
+{
+    const struct mapping_visitor *visitor = argument;
+    struct mapping mapping;
+    mapping_parse(line, line + strlen(line), &mapping);
+    return visitor->each(visitor->argument, line, &mapping);
+}
+
+void maps_each_line(char *buffer, size_t bytes,
+                    bool (*each)(void *argument, const char *line, const struct mapping *mapping),
+                    void *argument)
+{
+    struct mapping_visitor visitor = {each, argument};
+    long maps = maps_open();
+    maps_each_text_line(maps, buffer, bytes, visit_mapping, &visitor);
     maps_close(maps);
 }

@@ -14,6 +14,7 @@
 struct mapping {
     uintptr_t start, end;
     bool readable, writable, executable, shared;
+    bool is_empty;    /* known to have no page. Lines do not say it: see process_note_empty() */
     const char *name; /* "" without one; up to the end of the line */
     size_t name_length;
 };
@@ -41,5 +42,8 @@ enum { MAPS_LINE_BYTES = 4096 + 256 };
 void maps_each_line(char *buffer, size_t bytes,
                     bool (*each)(void *argument, const char *line, const struct mapping *mapping),
                     void *argument);
+/* The same for a file like it, of which not every line is of a mapping. */
+void maps_each_text_line(long file, char *buffer, size_t bytes,
+                         bool (*each)(void *argument, const char *line), void *argument);
 
 #endif

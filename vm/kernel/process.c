@@ -479,6 +479,54 @@ bool process_read_mappings(const struct mapping **mappings, size_t *count)
     return maps.count > 0;
 }
 
+/* A walk through /proc/self/smaps: for each mapping the line of maps, then one for each count. */
+struct holdings {
+    size_t next;        /* of the mappings, the first that does not end before this one */
+    bool is_known;      /* this one is that */
+    uint64_t kilobytes; /* of its counts so far */
+};
+
+static void begin_holding(struct holdings *holdings, const char *line)
+{
+    struct mapping found;
+    mapping_parse(line, line + strlen(line), &found);
+    while (holdings->next < maps.count && maps.mappings[holdings->next].end < found.end)
+        holdings->next++;
+    const struct mapping *known = &maps.mappings[holdings->next];
+    holdings->is_known =
+        holdings->next < maps.count && known->start == found.start && known->end == found.end;
+    holdings->kilobytes = 0;
+}
+
+/* What of a mapping's pages is counted, each once. Huge pages of hugetlbfs are not among the
+ * resident ones. */
+static bool note_holding(void *argument, const char *line)
+{
+    static const char *const COUNTS[] = {"Rss:", "Shared_Hugetlb:", "Private_Hugetlb:", "Swap:"};
+    struct holdings *holdings = argument;
+    if (*line < 'A' || *line > 'Z')
+        begin_holding(holdings, line);
+    for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++) {
+        uint64_t kilobytes;
+        const char *value = value_of(line, COUNTS[i]);
+        if (value && read_decimal(&value, NULL, &kilobytes))
+            holdings->kilobytes += kilobytes;
+    }
+    if (value_of(line, "VmFlags:") && holdings->is_known) /* the last line of a mapping */
+        maps.mappings[holdings->next].is_empty = holdings->kilobytes == 0;
+    return true;
+}
+
+void process_note_empty(char *buffer, size_t bytes)
+{
+    struct holdings holdings = {0};
+    int file = process_open_file("smaps");
+    if (file < 0)
+        return;
+    maps_each_text_line(file, buffer, bytes, note_holding, &holdings);
+    process_close(file);
+}
+
 const struct mapping *process_last_mappings(size_t *count)
 {
     *count = maps.count;

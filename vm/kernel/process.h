@@ -78,6 +78,11 @@ unsigned process_idle_processors(void);
  * they cannot be read. The world is stopped, so they stay true. */
 bool process_read_mappings(const struct mapping **mappings, size_t *count);
 
+/* Notes which of the mappings that were read last have no page, neither in memory nor in swap. To
+ * find out costs as much as the process has pages, and nothing for a reservation. What cannot be
+ * read is not noted. buffer: MAPS_LINE_BYTES at least. */
+void process_note_empty(char *buffer, size_t bytes);
+
 /* The mappings that were read last. */
 const struct mapping *process_last_mappings(size_t *count);
 

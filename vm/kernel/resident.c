@@ -4,7 +4,7 @@
  *
  * The PAGEMAP_SCAN ioctl (Linux 6.7) walks page tables and returns runs, so a reservation of
  * terabytes costs as little as what is in it. Before it there is the file itself, eight bytes for
- * each page.
+ * each page, also of a reservation.
  */
 #include "vm/kernel/resident.h"
 
@@ -34,12 +34,6 @@ struct walk {
     resident_visitor *visit;
     void *argument;
 };
-
-bool resident_open(void)
-{
-    page_file = process_file(PROCESS_PAGEMAP);
-    return page_file >= 0;
-}
 
 /* From `start` on, as far as there is room for what is found. */
 static long scan_some(const struct walk *walk, uintptr_t start, struct page_region *regions,
@@ -96,7 +90,7 @@ static void visit_run(const struct walk *walk, uintptr_t start, uintptr_t end, u
         walk->visit(walk->argument, start, end, kind == ENTRY_PRESENT);
 }
 
-enum { ENTRIES = 128 };
+enum { ENTRIES = 512 }; /* four kilobytes: stacks may be small. More make it little faster */
 
 /* From `start` on. Returns how many were read; 0: none can be. */
 static size_t read_entries(int file, uintptr_t start, uintptr_t end, uint64_t entries[ENTRIES])
@@ -131,6 +125,29 @@ static bool each_by_entries(const struct walk *walk)
 }
 
 /* Only a kernel that does not know scans is not asked for one again. */
+static void note_failed_scan(long error)
+{
+    has_scan = error != -ENOTTY && error != -EINVAL;
+}
+
+bool resident_open(void)
+{
+    const struct walk nowhere = {.file = process_file(PROCESS_PAGEMAP)};
+    uintptr_t stopped_at;
+    page_file = nowhere.file;
+    if (page_file >= 0 && has_scan) {
+        long error = scan_some(&nowhere, 0, NULL, 0, &stopped_at);
+        if (syscall_failed(error))
+            note_failed_scan(error);
+    }
+    return page_file >= 0;
+}
+
+bool resident_is_slow(void)
+{
+    return !has_scan;
+}
+
 static bool each(const struct walk *walk)
 {
     struct walk rest = *walk;
@@ -140,7 +157,7 @@ static bool each(const struct walk *walk)
         long error = each_by_scan(walk, &rest.start);
         if (error == 0)
             return true;
-        has_scan = error != -ENOTTY && error != -EINVAL;
+        note_failed_scan(error);
     }
     return each_by_entries(&rest);
 }

@@ -24,6 +24,10 @@ bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visi
 /* Called at each collection, before the two above. False: the kernel does not tell. */
 bool resident_open(void);
 
+/* Whether each page is asked for by itself, so that a terabyte with nothing in it takes seconds.
+ * Known once resident_open() was called. */
+bool resident_is_slow(void);
+
 /* Bytes of a range that are in memory and shared with no other process. 0 also where the kernel
  * does not tell. */
 size_t resident_alone(uintptr_t start, uintptr_t end);

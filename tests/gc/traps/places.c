@@ -8,18 +8,14 @@
  * PAGEMAP_SCAN.
  */
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "tests/gc/traps/refuse_scans.h"
 #include "tests/gc/traps/trap.h"
-#include "vm/kernel/page_scan.h"
-#include "vm/syscall.h"
 
 /* Volatile, because nobody reads them: that is the collector's affair. */
 static void *volatile in_data = (void *)&in_data;
@@ -372,21 +368,6 @@ __attribute__((noinline)) static struct disguised put(const struct place *place)
     char *block = signed_block();
     place->put(block);
     return disguise(block);
-}
-
-/* The system calls are made here, lest they be taken for the beginning of a sandbox. */
-static void refuse_scans(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)PAGEMAP_SCAN_REQUEST, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    require(SYSCALL_5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    require(SYSCALL_5(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0);
 }
 
 int main(int count, char **arguments)

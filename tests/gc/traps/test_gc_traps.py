@@ -58,7 +58,7 @@ WORLD = (
     "streams queued-for-thread message-queue shared-terabyte pins-end "
     "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
     "spawns shared-across-fork mapped-after-fork forked-by-number guard-pages dead-at-the-end "
-    "reserved-terabytes descriptors kernel-worker "
+    "reserved-terabytes inaccessible-terabytes descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "hidden-from-user sandboxed-child freed-in-sandbox "
     "libraries mappings"
@@ -244,10 +244,13 @@ def test_place_with_unusual_markers(case: str, under: Under) -> None:
 
 
 @pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
-@pytest.mark.parametrize("case", PLACES.split())
-def test_place_on_a_kernel_without_scans(case: str, under: Under) -> None:
+@pytest.mark.parametrize(
+    "program, case",
+    [*(("places", case) for case in PLACES.split()), ("world", "inaccessible-terabytes")],
+)
+def test_on_a_kernel_without_scans(program: str, case: str, under: Under) -> None:
     """Debian 12's own is one: it tells of pages one by one."""
-    result = under.run([str(PROGRAMS / "places"), case, "without-scans"], timeout=TIMEOUT)
+    result = under.run([str(PROGRAMS / program), case, "without-scans"], timeout=TIMEOUT)
     judge(result)
 
 

@@ -354,6 +354,65 @@ static void test_a_guard_without_rights_does_not_fail_the_visit(void **state)
         skip(); /* before Linux 6.13 */
 }
 
+/* Reservations. */
+
+enum { RESERVATION_SHIFT = 43 };
+static const size_t RESERVATION_BYTES = (size_t)1 << RESERVATION_SHIFT;
+static const uintptr_t RESERVATIONS = (uintptr_t)4 << RESERVATION_SHIFT;
+
+/* The first, or the second. Larger than any machine's memory. */
+static char *reserve(int protection, int flags, size_t number)
+{
+    char *place = (char *)RESERVATIONS + number * RESERVATION_BYTES;
+    char *pages = mmap(place, RESERVATION_BYTES, protection,
+                       flags | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    require(pages == place);
+    return pages;
+}
+
+/* Of a kernel without scans, which moreover tells of no page of the two reservations. An entry of
+ * eight bytes for each page: an offset is an address divided by 512. */
+static void refuse_scans_and_entries(int file)
+{
+    const uint32_t first = (uint32_t)(RESERVATIONS >> 41);
+    const uint32_t end = first + (2U << (RESERVATION_SHIFT - 41));
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)file, 0, 8),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 5, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pread64, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3]) + 4),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, end, 2, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void visit_beside_reservations(void *unused)
+{
+    (void)unused;
+    require(process_forked());
+    char *page = map(PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    put(page, 0);
+    reserve(PROT_NONE, MAP_PRIVATE, 0);
+    char *shared = reserve(PROT_READ | PROT_WRITE, MAP_SHARED, 1);
+    refuse_scans_and_entries(process_file(PROCESS_PAGEMAP));
+    require(visit() && is_seen[0]);
+    put(shared + RESERVATION_BYTES / 2, 1);
+    require(!visit()); /* it is to be read, which takes seconds where the kernel tells */
+}
+
+static void test_reservations_with_nothing_in_them_are_not_asked_for_by_page(void **state)
+{
+    (void)state;
+    assert_child_succeeds(visit_beside_reservations, NULL);
+}
+
 /* Memory of the heap. */
 
 enum { GRANULES = 4 };
@@ -567,6 +626,7 @@ int main(void)
         cmocka_unit_test(test_words_across_two_mappings_count),
         cmocka_unit_test(test_a_page_that_the_kernel_lets_nobody_read_fails_the_visit),
         cmocka_unit_test(test_a_guard_without_rights_does_not_fail_the_visit),
+        cmocka_unit_test(test_reservations_with_nothing_in_them_are_not_asked_for_by_page),
         cmocka_unit_test(test_memory_of_the_heap_is_no_root_and_its_neighbours_are),
         cmocka_unit_test(test_a_block_that_cannot_be_read_is_read_with_the_roots),
         cmocka_unit_test(test_words_across_the_edges_of_what_cannot_be_read_count),

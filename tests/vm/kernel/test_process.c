@@ -447,6 +447,74 @@ static void test_mappings_are_in_order_and_the_first_behind_an_address_is_found(
     assert_true(mapping_is_named(mapping_of(&count), "[stack]"));
 }
 
+/* With a page between each and the next. */
+enum { UNTOUCHED, WRITTEN, TAKEN_AWAY, ONLY_READ, KINDS };
+
+static void test_mappings_without_a_page_are_told_from_others(void **state)
+{
+    (void)state;
+    const struct mapping *mappings;
+    size_t count;
+    char *pages[KINDS], line[MAPS_LINE_BYTES];
+    char *place = mmap(NULL, (size_t)2 * KINDS * PAGE_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; i < KINDS; i++) {
+        pages[i] = place + 2 * i * PAGE_BYTES;
+        munmap(pages[i] + PAGE_BYTES, PAGE_BYTES);
+    }
+    *pages[WRITTEN] = *pages[TAKEN_AWAY] = 1;
+    assert_int_equal(mprotect(pages[TAKEN_AWAY], PAGE_BYTES, PROT_NONE), 0);
+    assert_int_equal(*(volatile char *)pages[ONLY_READ], 0); /* of the kernel's page of zeros */
+    assert_true(process_read_mappings(&mappings, &count));
+    for (size_t i = 0; i < count; i++)
+        assert_false(mappings[i].is_empty);
+    process_note_empty(line, sizeof line);
+    assert_true(mapping_of(pages[UNTOUCHED])->is_empty);
+    assert_false(mapping_of(pages[WRITTEN])->is_empty);
+    assert_false(mapping_of(pages[TAKEN_AWAY])->is_empty);
+    assert_true(mapping_of(pages[ONLY_READ])->is_empty);
+    assert_false(mapping_of(line)->is_empty);
+    for (size_t i = 0; i < KINDS; i++)
+        munmap(pages[i], PAGE_BYTES);
+}
+
+/* Those that the list lacks are in the kernel's text, and the other way round. */
+static void test_a_mapping_that_is_not_in_the_list_any_more_is_not_told_of(void **state)
+{
+    (void)state;
+    const struct mapping *mappings;
+    size_t count;
+    char line[MAPS_LINE_BYTES];
+    char *place = mmap(NULL, 8 * PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(munmap(place + PAGE_BYTES, PAGE_BYTES), 0);
+    assert_int_equal(munmap(place + 4 * PAGE_BYTES, PAGE_BYTES), 0);
+    assert_true(process_read_mappings(&mappings, &count));
+    assert_int_equal(mprotect(place + 3 * PAGE_BYTES, PAGE_BYTES, PROT_READ), 0);
+    munmap(place, PAGE_BYTES);
+    process_note_empty(line, sizeof line);
+    assert_false(mapping_of(place)->is_empty);
+    assert_false(mapping_of(place + 2 * PAGE_BYTES)->is_empty);
+    assert_true(mapping_of(place + 5 * PAGE_BYTES)->is_empty);
+    munmap(place, 8 * PAGE_BYTES);
+}
+
+static void test_huge_pages_of_their_file_system_are_pages(void **state)
+{
+    (void)state;
+    const struct mapping *mappings;
+    size_t count;
+    char line[MAPS_LINE_BYTES];
+    char *huge = mmap(NULL, HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    if (huge == MAP_FAILED)
+        skip(); /* this machine has set none aside */
+    *huge = 1;
+    assert_true(process_read_mappings(&mappings, &count));
+    process_note_empty(line, sizeof line);
+    assert_false(mapping_of(huge)->is_empty);
+    munmap(huge, HUGE_PAGE_BYTES);
+}
+
 /* More text than the first buffer holds. */
 static void test_thousands_of_mappings_are_read(void **state)
 {
@@ -516,6 +584,9 @@ int main(void)
         cmocka_unit_test(test_the_processor_of_the_caller_is_not_idle),
         cmocka_unit_test(test_a_mapping_is_as_it_was_made),
         cmocka_unit_test(test_mappings_are_in_order_and_the_first_behind_an_address_is_found),
+        cmocka_unit_test(test_mappings_without_a_page_are_told_from_others),
+        cmocka_unit_test(test_a_mapping_that_is_not_in_the_list_any_more_is_not_told_of),
+        cmocka_unit_test(test_huge_pages_of_their_file_system_are_pages),
         cmocka_unit_test(test_thousands_of_mappings_are_read),
         cmocka_unit_test(test_short_lines_have_room),
     };
