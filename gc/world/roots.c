@@ -60,6 +60,9 @@
  *     - it is the first thread's stack ([stack]), or has a guard below it and the thread's control
  *       block in it, above the stack pointer. Behind the control block the kernel may have joined
  *       another mapping to it, with a coroutine's stack
+ *     - no page below the stack pointer may be marked as a guard, as glibc marks its own
+ * since 2.42. Below such a page the kernel may have joined a coroutine's stack, whose guard is then
+ * the one below the mapping
  *     - just one thread's stack pointer is in it
  *     - that thread is not on its alternate signal stack, which may lie among the frames of the
  *       stack proper; and no thread has one of which the kernel does not tell while a handler is on
@@ -404,9 +407,29 @@ static void note_stack(struct stack_use *use, const struct stopped_thread *threa
     use->is_own = !on_alternate && (is_first_stack(mapping) || is_below_control);
 }
 
-static bool has_guard(const struct mapping *mapping, const struct mapping *below)
+static void note_swapped(void *found, uintptr_t start, uintptr_t end, bool readable)
 {
-    return below && below->end == mapping->start && !below->readable && !below->writable;
+    (void)start;
+    (void)end;
+    *(bool *)found |= !readable;
+}
+
+/* Whether pages of a mapping below an address may be marked as guards (MADV_GUARD_INSTALL, Linux
+ * 6.13), which the kernel calls swapped. Where it cannot scan there are no marks. */
+static bool has_marked_guard(const struct mapping *mapping, uintptr_t end)
+{
+    bool found = false;
+    return !resident_is_slow() &&
+           (!resident_each(mapping->start, round_down(end, PAGE_BYTES), note_swapped, &found) ||
+            found);
+}
+
+/* Whether the guard that a thread's own stack has is the mapping below. A guard within the mapping
+ * may be it, and the mapping below another stack's. */
+static bool has_guard(const struct mapping *mapping, const struct mapping *below, uintptr_t lowest)
+{
+    return below && below->end == mapping->start && !below->readable && !below->writable &&
+           !has_marked_guard(mapping, lowest);
 }
 
 /* Where the part in use of a stack mapping begins; the mapping's start for all others. */
@@ -421,13 +444,13 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
         if (is_in(thread.stack_pointer, mapping))
             note_stack(&use, &thread, mapping);
     }
+    if (use.threads != 1 || !use.is_own || use.lowest < mapping->start)
+        return mapping->start;
     bool guarded = is_first_stack(mapping)
                        ? !atomic_load_explicit(&first_stack_too, memory_order_relaxed)
-                       : has_guard(mapping, below) &&
-                             !atomic_load_explicit(&stacks_are_given, memory_order_relaxed);
-    if (use.threads != 1 || !use.is_own || !guarded || use.lowest < mapping->start)
-        return mapping->start;
-    return round_down(use.lowest, sizeof(uintptr_t));
+                       : !atomic_load_explicit(&stacks_are_given, memory_order_relaxed) &&
+                             has_guard(mapping, below, use.lowest);
+    return guarded ? round_down(use.lowest, sizeof(uintptr_t)) : mapping->start;
 }
 
 static bool has_stack_pointer(const struct mapping *mapping, const struct stopped_thread *thread)

@@ -967,6 +967,74 @@ def test_who_wrote_no_report_is_named(real: Command, tmp_path: Path) -> None:
     ]
 
 
+MARKED_GUARD = (
+    "#define _GNU_SOURCE\n"
+    + PROLOGUE
+    + r"""
+#include <errno.h>
+#include <sys/mman.h>
+enum { PAGE = 4096, INSTALL_GUARD = 102 };
+static char *volatile plain, *volatile marked;
+static void *wait_plain(void *unused)
+{
+    char here;
+    plain = &here;
+    for (;;) pause();
+    return unused;
+}
+static void *wait_marked(void *unused)
+{
+    pthread_attr_t attributes;
+    void *start;
+    size_t bytes;
+    char here;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstack(&attributes, &start, &bytes);
+    char *guard = access(start, F_OK) != 0 && errno == EFAULT ? start : (char *)start - PAGE;
+    if (mprotect(guard, PAGE, PROT_READ | PROT_WRITE) != 0) exit(9);
+    if (madvise(guard, PAGE, INSTALL_GUARD) != 0) exit(77);
+    mmap(guard - PAGE, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    marked = &here;
+    for (;;) pause();
+    return unused;
+}
+int main(void)
+{
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, wait_plain, NULL);
+    pthread_create(&threads[1], NULL, wait_marked, NULL);
+    while (!plain || !marked) usleep(1000);
+    printf("%p %p\n", (void *)plain, (void *)marked);
+    fflush(stdout);
+    return getchar() != '\n';
+}
+"""
+)
+
+
+def unused_below(pid: int, address: int) -> list[range]:
+    areas = scan.areas_of(pid)
+    area = next(area for area in areas if address in area.addresses)
+    return [part for part in scan.unused_stacks(pid, areas) if part.start in area.addresses]
+
+
+def test_below_a_guard_that_no_mapping_shows_another_stack_may_be_in_use(tmp_path: Path) -> None:
+    """glibc 2.42 marks its guards in the page table, and the kernel joins to the stack what is
+    mapped below it."""
+    program = build(tmp_path, MARKED_GUARD)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([program], text=True, **pipes) as process:  # type: ignore[call-overload]
+        line = process.stdout.readline()
+        if not line and process.wait() == 77:
+            pytest.skip("this kernel has no marks for guards")
+        plain, marked = (int(word, 16) for word in line.split())
+        await_that(lambda: len(scan.stack_pointers(process.pid)) == 3)
+        assert len(unused_below(process.pid, plain)) == 1
+        assert unused_below(process.pid, marked) == []
+        process.communicate("\n")
+    assert process.returncode == 0
+
+
 def test_what_has_roots_is_known_by_the_collectors_names_and_numbers() -> None:
     """Two of the collector's names the command need not know: of a file, which pagemap tells, and
     of secret memory, which nobody else can read."""

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/gc/traps/trap.h"
+#include "vm/syscall.h"
 
 enum { PAGE = 4096, INSTALL_GUARD = 102 };
 #ifndef PR_SET_VMA
@@ -119,6 +120,37 @@ static void below_stack_without_guard(void)
     pthread_t thread;
     require(pthread_attr_init(&attributes) == 0 && pthread_attr_setguardsize(&attributes, 0) == 0 &&
             pthread_create(&thread, &attributes, wait_without_guard, NULL) == 0);
+    while (!ready)
+        sched_yield();
+    put_at(map_below_stack(1, PROT_READ | PROT_WRITE) + 600);
+    map_below_stack(2, PROT_NONE);
+    collect_and_look();
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
+}
+
+/* As glibc 2.42 has its stacks: the guard is a mark in the page table, of the same mapping. The
+ * kernel joins the stack of a coroutine, with a guard of its own, to it. The system calls are made
+ * here, since libc's own are not seen either. */
+static void *wait_with_marked_guard(void *unused)
+{
+    pthread_attr_t attributes;
+    void *start;
+    size_t bytes;
+    require(pthread_getattr_np(pthread_self(), &attributes) == 0 &&
+            pthread_attr_getstack(&attributes, &start, &bytes) == 0);
+    bool is_guard = access(start, F_OK) != 0 && errno == EFAULT; /* of some versions' answer */
+    stack_start = (uintptr_t)start - (is_guard ? 0 : PAGE);
+    require(SYSCALL_3(SYS_mprotect, stack_start, PAGE, PROT_READ | PROT_WRITE) == 0);
+    if (SYSCALL_3(SYS_madvise, stack_start, PAGE, INSTALL_GUARD) != 0)
+        skip("this kernel has no marks for guards");
+    return wait_on_given_stack(unused);
+}
+
+static void below_stack_with_marked_guard(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, wait_with_marked_guard, NULL) == 0);
     while (!ready)
         sched_yield();
     put_at(map_below_stack(1, PROT_READ | PROT_WRITE) + 600);
@@ -525,6 +557,7 @@ int main(int count, char **arguments)
     } places[] = {
         {"below-given-stack", below_given_stack},
         {"below-stack-without-guard", below_stack_without_guard},
+        {"below-stack-with-marked-guard", below_stack_with_marked_guard},
         {"protection-key", protection_key},
         {"user-faults", user_faults_in_block},
         {"user-faults-signed", user_faults_signed},

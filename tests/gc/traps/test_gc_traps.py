@@ -77,7 +77,7 @@ KERNEL = (
     "no-memory unmapped-by-receiver pwrite64-other-name unbuffered-other-name"
 )
 PAGES = (
-    "below-given-stack below-stack-without-guard protection-key "
+    "below-given-stack below-stack-without-guard below-stack-with-marked-guard protection-key "
     "user-faults user-faults-signed user-faults-shared "
     "guard-in-block guard-in-large guard-by-descriptor "
     "below-dev below-dev-deleted other-root named-shared "

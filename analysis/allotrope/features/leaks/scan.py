@@ -15,7 +15,7 @@ from ..sites.snapshot import SiteTable, Unreadable
 
 PAGE, CHUNK_PAGES, WORD, PACKED = 4096, 4096, 8, 4
 # of an entry of pagemap
-PRESENT_OR_SWAPPED, OF_FILE = 3 << 62, 1 << 61
+PRESENT_OR_SWAPPED, SWAPPED, OF_FILE = 3 << 62, 1 << 62, 1 << 61
 RED_ZONE = 128
 
 
@@ -73,7 +73,8 @@ def areas_of(pid: int) -> list[Area]:
 
 def unused_stacks(pid: int, areas: list[Area]) -> list[range]:
     """Of threads that wait: the part of a stack's mapping below what is in use. None of a mapping
-    that the collector reads whole: it has no guard below it, or several threads' stacks."""
+    that the collector reads whole: it has no guard below it, or one within it, or several threads'
+    stacks."""
     pointers = stack_pointers(pid)
     found = []
     for below, area in zip([None, *areas], areas):
@@ -81,9 +82,21 @@ def unused_stacks(pid: int, areas: list[Area]) -> list[range]:
         has_guard = below is not None and (
             below.is_guard and below.addresses.stop == area.addresses.start
         )
-        if len(inside) == 1 and (has_guard or area.name == "[stack]"):
-            found.append(range(area.addresses.start, inside[0] - RED_ZONE))
+        if len(inside) != 1 or not (has_guard or area.name == "[stack]"):
+            continue
+        unused = range(area.addresses.start, inside[0] - RED_ZONE)
+        if area.name == "[stack]" or not has_marked_guard(pid, unused):
+            found.append(unused)
     return found
+
+
+def has_marked_guard(pid: int, addresses: range) -> bool:
+    """Whether pages may be marked as guards (MADV_GUARD_INSTALL), which pagemap calls swapped."""
+    count = len(addresses) // PAGE
+    with open(f"/proc/{pid}/pagemap", "rb") as pagemap:
+        pagemap.seek(addresses.start // PAGE * WORD)
+        entries = memoryview(pagemap.read(count * WORD)).cast("Q")
+    return any(entry & SWAPPED for entry in entries)
 
 
 def stack_pointers(pid: int) -> list[int]:
