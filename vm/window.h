@@ -12,7 +12,7 @@
  * Nothing is reserved beforehand: pages are mapped at fixed addresses as they are needed, so
  * limits and overcommit see what is used and no more.
  *
- * The base lies between 2 and 3 TiB, from 2112 GiB on (window.c says why there), and takes its
+ * The base lies between 2112 and 3136 GiB (window.c says why there), and takes its
  * lower bits from where the kernel has placed libraries: it is as random as the kernel makes those,
  * and repeatable where they are. Under a sanitizer it lies elsewhere, and always at the same place
  * (window.c).

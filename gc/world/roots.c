@@ -60,9 +60,9 @@
  *     - it is the first thread's stack ([stack]), or has a guard below it and the thread's control
  *       block in it, above the stack pointer. Behind the control block the kernel may have joined
  *       another mapping to it, with a coroutine's stack
- *     - no page below the stack pointer may be marked as a guard, as glibc marks its own
- * since 2.42. Below such a page the kernel may have joined a coroutine's stack, whose guard is then
- * the one below the mapping
+ *     - it has no page below the stack pointer that may be marked as a guard, as glibc marks its
+ *       own since 2.42. Below such a page the kernel may have joined a coroutine's stack, whose
+ *       guard is then the one below the mapping
  *     - just one thread's stack pointer is in it
  *     - that thread is not on its alternate signal stack, which may lie among the frames of the
  *       stack proper; and no thread has one of which the kernel does not tell while a handler is on

@@ -8,10 +8,15 @@
 #ifndef ALLOTROPE_SHIM_ROUTE_CALLS_H
 #define ALLOTROPE_SHIM_ROUTE_CALLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Our malloc. A call of `malloc` may reach another library's, which comes before ours. */
 void *interposed_malloc(size_t size);
+
+/* Whether a function's address is a stub of the program's (process.c): then it tells nothing about
+ * who defines the function. Takes the loader's lock. */
+bool is_stub_of_program(const void *function);
 
 #ifdef ALLOTROPE_SINGLE
 #include "shim/route/single.h"

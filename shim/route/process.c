@@ -95,17 +95,24 @@ static void say_own_malloc(const struct allocator *allocator)
     message_send(&message);
 }
 
-/* Whether the program itself defines malloc. A program that is not position-independent and only
- * takes malloc's address has a stub at that address, and no definition. */
+/* A program that is not position-independent and only takes a function's address has a stub at that
+ * address, and no definition. */
+bool is_stub_of_program(const void *function)
+{
+    Dl_info found;
+    void *symbol = NULL;
+    return dladdr1 && dladdr1(function, &found, &symbol, RTLD_DL_SYMENT) && symbol &&
+           found.dli_saddr == function && ((ElfW(Sym) *)symbol)->st_shndx == SHN_UNDEF;
+}
+
+/* Whether the program itself defines malloc. */
 static bool is_malloc_programs_own(void)
 {
     Dl_info found;
-    void *symbol = NULL, *object = NULL;
+    void *object = NULL;
     void *function = (void *)(uintptr_t)malloc;
-    if (!dladdr1 || !dladdr1(function, &found, &symbol, RTLD_DL_SYMENT) || !symbol ||
-        !dladdr1(function, &found, &object, RTLD_DL_LINKMAP) || !object)
-        return false;
-    return found.dli_saddr == function && ((ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF &&
+    return dladdr1 && dladdr1(function, &found, &object, RTLD_DL_LINKMAP) && object &&
+           found.dli_saddr == function && !is_stub_of_program(function) &&
            ((struct link_map *)object)->l_prev == NULL;
 }
 

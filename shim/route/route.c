@@ -154,9 +154,15 @@ static bool protect_route(int protection)
     return !syscall_failed(SYSCALL_3(SYS_mprotect, page, PAGE_BYTES, protection));
 }
 
+/* As libstdc++ calls them: a malloc may return NULL for no bytes. */
+static void *public_alloc(size_t size)
+{
+    return malloc(size + !size);
+}
+
 static void *public_aligned(size_t alignment, size_t size)
 {
-    return aligned_alloc(alignment, round_up(size, alignment)); /* as libstdc++ calls it */
+    return aligned_alloc(alignment, round_up(size + !size, alignment));
 }
 
 /* The operators of C++ are the allocator's own, if it has any and nothing stands between it and the
@@ -166,9 +172,9 @@ static void *public_aligned(size_t alignment, size_t size)
 static void set_operators(struct route *route)
 {
     static const struct allocator_operators public_operators =
-        OPERATORS_BY(malloc, malloc, public_aligned, public_aligned, free);
+        OPERATORS_BY(public_alloc, public_alloc, public_aligned, public_aligned, free);
     const struct allocator *allocator = route->allocator;
-    bool is_ours = malloc == interposed_malloc;
+    bool is_ours = malloc == interposed_malloc || is_stub_of_program((const void *)malloc);
     bool straight = is_ours && route->alloc == allocator->alloc && route->free == allocator->free &&
                     route->alloc_aligned == allocator->alloc_aligned;
     if (!is_ours)

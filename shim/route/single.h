@@ -30,7 +30,7 @@
 
 static inline void *single_create(size_t size)
 {
-    return IS_FIRST ? call_alloc(size) : malloc(size);
+    return IS_FIRST ? call_alloc(size) : malloc(size + !size);
 }
 
 static inline void *single_create_array(size_t size)
@@ -41,7 +41,7 @@ static inline void *single_create_array(size_t size)
 static inline void *single_create_aligned(size_t alignment, size_t size)
 {
     return IS_FIRST ? call_alloc_aligned(alignment, size)
-                    : aligned_alloc(alignment, (size + alignment - 1) & -alignment);
+                    : aligned_alloc(alignment, (size + !size + alignment - 1) & -alignment);
 }
 
 static inline void *single_create_array_aligned(size_t alignment, size_t size)

@@ -110,13 +110,15 @@ static void *new_aligned_or_throw(struct form form, size_t size, const void *cal
 /* The mangled names, which no header declares. m: size_t; v: void; RKSt9nothrow_t: const
  * nothrow_t &; St11align_val_t: an enumeration over size_t. */
 
-#define OPERATOR(type, name, ...)                        \
-    EXPORT __attribute__((weak)) type name(__VA_ARGS__); \
-    OWN(name);                                           \
+/* ours_name: the address by which this form is called where it is ours. */
+#define OPERATOR(type, name, ...)                                              \
+    EXPORT __attribute__((weak)) type name(__VA_ARGS__);                       \
+    OWN(name);                                                                 \
+    static __typeof__(name) *ours_##name __attribute__((unused)) = own_##name; \
     type name(__VA_ARGS__)
 #define UNUSED_NOTHROW const void *nothrow __attribute__((unused))
 #define CALLER __builtin_return_address(0)
-#define IS_REPLACED(name) __builtin_expect((name) != own_##name, 0)
+#define IS_REPLACED(name) __builtin_expect((name) != ours_##name, 0)
 #define ONE_IS_REPLACED(name, other) (IS_REPLACED(name) || IS_REPLACED(other))
 
 OPERATOR(void *, _Znwm, size_t size)
@@ -153,13 +155,22 @@ OPERATOR(void *, _ZnamSt11align_val_t, size_t size, size_t alignment)
  * C cannot catch: libstdc++'s own form of the same name does, around a call of the form that
  * throws. So a static program has that alone. */
 #ifdef PIC
-static void *new_or_null(const char *name, struct form form, size_t size, bool is_replaced,
-                         const void *caller)
+static const char *const nothrow_names[2][2] = {
+    {"_ZnwmRKSt9nothrow_t", "_ZnwmSt11align_val_tRKSt9nothrow_t"},
+    {"_ZnamRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"}};
+
+/* libstdc++'s, by is_array and whether there is an alignment; NULL where ours serves
+ * (find_replaced). */
+static void *next_nothrow[2][2];
+
+static void *new_or_null(struct form form, size_t size, bool is_replaced, const void *caller)
 {
     void *block = is_replaced ? NULL : try_once(form, size);
     if (block || (!is_replaced && !current_new_handler(caller)))
         return block;
-    void *theirs = runtime_function(name, caller);
+    void *theirs = next_nothrow[form.is_array][form.alignment > 0];
+    if (!theirs)
+        theirs = runtime_function(nothrow_names[form.is_array][form.alignment > 0], caller);
     if (!theirs)
         return NULL;
     if (form.alignment > 0)
@@ -169,25 +180,23 @@ static void *new_or_null(const char *name, struct form form, size_t size, bool i
 
 OPERATOR(void *, _ZnwmRKSt9nothrow_t, size_t size, UNUSED_NOTHROW)
 {
-    return new_or_null("_ZnwmRKSt9nothrow_t", (struct form){false, 0}, size, IS_REPLACED(_Znwm),
-                       CALLER);
+    return new_or_null((struct form){false, 0}, size, IS_REPLACED(_Znwm), CALLER);
 }
 
 OPERATOR(void *, _ZnamRKSt9nothrow_t, size_t size, UNUSED_NOTHROW)
 {
-    return new_or_null("_ZnamRKSt9nothrow_t", (struct form){true, 0}, size,
-                       ONE_IS_REPLACED(_Znam, _Znwm), CALLER);
+    return new_or_null((struct form){true, 0}, size, ONE_IS_REPLACED(_Znam, _Znwm), CALLER);
 }
 
 OPERATOR(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment, UNUSED_NOTHROW)
 {
-    return new_or_null("_ZnwmSt11align_val_tRKSt9nothrow_t", (struct form){false, alignment}, size,
-                       IS_REPLACED(_ZnwmSt11align_val_t), CALLER);
+    return new_or_null((struct form){false, alignment}, size, IS_REPLACED(_ZnwmSt11align_val_t),
+                       CALLER);
 }
 
 OPERATOR(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment, UNUSED_NOTHROW)
 {
-    return new_or_null("_ZnamSt11align_val_tRKSt9nothrow_t", (struct form){true, alignment}, size,
+    return new_or_null((struct form){true, alignment}, size,
                        ONE_IS_REPLACED(_ZnamSt11align_val_t, _ZnwmSt11align_val_t), CALLER);
 }
 #endif
@@ -235,3 +244,28 @@ DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t,
        _ZdaPvSt11align_val_t(block, alignment),
        call_operator(destroy_array_aligned)(block, SIZE_MAX, alignment), size_t alignment,
        UNUSED_NOTHROW)
+
+/* The program's stubs are no replacements. Where a form that throws is one, each call of those that
+ * do not throw goes to libstdc++, and must not look for its function: the holder of the loader's
+ * lock may wait for the caller. */
+#ifdef PIC
+#define NOTE_STUB(name)                                               \
+    ((name) != own_##name && is_stub_of_program((const void *)(name)) \
+         ? (void)(ours_##name = (name))                               \
+         : (void)0)
+
+static __attribute__((constructor)) void find_replaced(void)
+{
+    NOTE_STUB(_Znwm), NOTE_STUB(_Znam);
+    NOTE_STUB(_ZnwmSt11align_val_t), NOTE_STUB(_ZnamSt11align_val_t);
+    NOTE_STUB(_ZdlPv), NOTE_STUB(_ZdaPv);
+    NOTE_STUB(_ZdlPvSt11align_val_t), NOTE_STUB(_ZdaPvSt11align_val_t);
+    const bool is_replaced[2] = {ONE_IS_REPLACED(_Znam, _Znwm),
+                                 ONE_IS_REPLACED(_ZnamSt11align_val_t, _ZnwmSt11align_val_t)};
+    for (int i = 0; i < 4; i++) {
+        void **next = &next_nothrow[i / 2][i % 2];
+        if (is_replaced[i % 2] && !(*next = dlsym(RTLD_NEXT, nothrow_names[i / 2][i % 2])))
+            dlerror(); /* the program is not told of it */
+    }
+}
+#endif

@@ -1029,7 +1029,10 @@ def test_below_a_guard_that_no_mapping_shows_another_stack_may_be_in_use(tmp_pat
             pytest.skip("this kernel has no marks for guards")
         plain, marked = (int(word, 16) for word in line.split())
         await_that(lambda: len(scan.stack_pointers(process.pid)) == 3)
-        assert len(unused_below(process.pid, plain)) == 1
+        if (
+            os.confstr("CS_GNU_LIBC_VERSION") or ""
+        ) < "glibc 2.42":  # else its guard is a mark, too
+            assert len(unused_below(process.pid, plain)) == 1
         assert unused_below(process.pid, marked) == []
         process.communicate("\n")
     assert process.returncode == 0

@@ -995,7 +995,7 @@ class TestAccount:
 
 
 def present_pages(pid: int) -> set[int]:
-    """Of the heap, which begins at 2 to 3 TiB (vm/window.h): be it the kernel's page of zeros."""
+    """Of the heap, which begins at 2 to 4 TiB (vm/window.h): be it the kernel's page of zeros."""
     found: set[int] = set()
     with open(f"/proc/{pid}/pagemap", "rb") as entries:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():

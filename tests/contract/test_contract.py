@@ -484,6 +484,28 @@ def test_operators_of_a_program_with_its_own_malloc(under: Under) -> None:
     assert result.returncode == 0, result.stderr
 
 
+@pytest.fixture(scope="session", params=["-pie -fPIE", "-no-pie -fno-pie"])
+def takes_addresses(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    program = tmp_path_factory.mktemp("addresses") / "cxx_addresses"
+    compile_and_link("cxx_addresses", program, "-std=c++17", *request.param.split())
+    return str(program)
+
+
+@each_of_ours
+def test_an_operator_whose_address_is_taken_is_not_replaced(
+    under: Under, takes_addresses: str
+) -> None:
+    require_success(under.run([takes_addresses], timeout=HANG))
+
+
+def test_operators_whose_addresses_are_taken_are_told_apart(takes_addresses: str) -> None:
+    under = next(under for under in OURS if under.name == "blocks:checked")
+    (line,) = our_lines(under.run([takes_addresses, "mismatch"], timeout=HANG))
+    assert "freed by another kind of operator" in line
+
+
 @each_of_ours
 def test_own_malloc_of_a_program_is_not_called_before_main(under: Under) -> None:
     result = run(under, "second_malloc", "not-before-main")

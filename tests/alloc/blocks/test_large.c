@@ -248,7 +248,6 @@ static void test_a_block_that_will_grow_moves_its_pages_and_not_its_bytes(void *
     blocks_free(moved);
 }
 
-/* It would take tables for the owners of all those addresses, too. */
 /* By M_MMAP_MAX 0. */
 static void test_a_block_that_will_grow_is_no_mapping_where_the_program_wants_none(void **state)
 {
@@ -260,6 +259,7 @@ static void test_a_block_that_will_grow_is_no_mapping_where_the_program_wants_no
     large_blocks_map_from(32 * MIB);
 }
 
+/* It would take tables for the owners of all those addresses, too. */
 static void test_a_block_does_not_move_to_memory_that_cannot_be_had(void **state)
 {
     (void)state;

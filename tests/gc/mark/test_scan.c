@@ -88,6 +88,7 @@ static void mark_from(const char *block, bool only_resident)
     blocks_lock();
     blocks_set_local_free_bits(true);
     mark_begin();
+    mark.only_resident = false; /* once true it is so for good */
     if (only_resident)
         mark_skip_unreadable(true);
     mark_roots(&inside, &inside + 1);

@@ -456,10 +456,11 @@ static void test_mappings_without_a_page_are_told_from_others(void **state)
     const struct mapping *mappings;
     size_t count;
     char *pages[KINDS], line[MAPS_LINE_BYTES];
-    char *place = mmap(NULL, (size_t)2 * KINDS * PAGE_BYTES, PROT_READ | PROT_WRITE,
+    char *place = mmap(NULL, (size_t)(2 * KINDS + 1) * PAGE_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(place, PAGE_BYTES);
     for (size_t i = 0; i < KINDS; i++) {
-        pages[i] = place + 2 * i * PAGE_BYTES;
+        pages[i] = place + (2 * i + 1) * PAGE_BYTES;
         munmap(pages[i] + PAGE_BYTES, PAGE_BYTES);
     }
     *pages[WRITTEN] = *pages[TAKEN_AWAY] = 1;
