@@ -290,8 +290,9 @@ static const char *value_of(const char *line, const char *name)
     return strncmp(line, name, length) == 0 ? line + length + strspn(line + length, "\t ") : NULL;
 }
 
-static void read_line(struct status *status, const char *line)
+static bool read_field(void *argument, const char *line)
 {
+    struct status *status = argument;
     const char *value;
     if ((value = value_of(line, "SigBlk:")))
         read_hexadecimal(&value, &status->blocked);
@@ -303,40 +304,17 @@ static void read_line(struct status *status, const char *line)
         status->filters = *value == '2';
     else if ((value = value_of(line, "Seccomp_filters:")))
         read_decimal(&value, NULL, &status->filters);
+    return true;
 }
 
-/* Returns how many bytes of the text are lines of which all is there. */
-static size_t read_lines(struct status *status, char *text, size_t length)
-{
-    size_t done = 0;
-    for (char *end; (end = memchr(text + done, '\n', length - done));) {
-        *end = '\0';
-        read_line(status, text + done);
-        done = (size_t)(end + 1 - text);
-    }
-    return done;
-}
-
-/* Closes the file, which may be none. Its longest lines are lists of numbers (of groups, of
- * processors). Of a line for which there is no room the parts are read as lines: a number is no
- * name of a field. */
+/* Closes the file, which may be none. Its longest lines, lists of groups and of processors, may be
+ * longer than the buffer: the rest of one is passed over. */
 static struct status status_of(long file)
 {
     struct status status = {.pinned_kilobytes = UINT64_MAX};
     char text[1024];
-    size_t length = 0;
-    long bytes = syscall_failed(file) ? 0 : 1;
-    while (bytes > 0) {
-        bytes = SYSCALL_3(SYS_read, file, text + length, sizeof text - length);
-        length += bytes > 0 ? (size_t)bytes : 0;
-        size_t done = read_lines(&status, text, length);
-        if (done == 0 && length == sizeof text)
-            done = length;
-        length -= done;
-        memmove(text, text + done, length);
-    }
-    if (!syscall_failed(file))
-        SYSCALL_1(SYS_close, file);
+    maps_each_text_line(file, text, sizeof text, read_field, &status);
+    maps_close(file);
     return status;
 }
 
