@@ -23,8 +23,8 @@ static const uintptr_t LOWEST_BASE = UNDER_SANITIZER ? 0x552000000000 : (uintptr
 static const uintptr_t RANDOM_BYTES = UNDER_SANITIZER ? 1 : (uintptr_t)1 << 40;
 
 /* Something else may have been mapped in the window's way: a page, or the address space that a
- * virtual machine reserves (ZGC: 16 times Java's largest heap, from 4 TiB on). A call passes over
- * it by twice as much at each attempt, this much at the first. */
+ * virtual machine reserves. A call passes over it by twice as much at each attempt, this much at
+ * the first. */
 static const size_t LEAST_DETOUR = (size_t)1 << 30;
 
 WRITTEN_AT_START struct window window;

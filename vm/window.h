@@ -12,10 +12,9 @@
  * Nothing is reserved beforehand: pages are mapped at fixed addresses as they are needed, so
  * limits and overcommit see what is used and no more.
  *
- * The base lies between 2112 and 3136 GiB (window.c says why there), and takes its
- * lower bits from where the kernel has placed libraries: it is as random as the kernel makes those,
- * and repeatable where they are. Under a sanitizer it lies elsewhere, and always at the same place
- * (window.c).
+ * The base lies between 2112 and 3136 GiB (window.c says why there), and takes its lower bits from
+ * where the kernel has placed libraries: it is as random as the kernel makes those, and repeatable
+ * where they are. Under a sanitizer it lies elsewhere, and always at the same place (window.c).
  */
 #ifndef ALLOTROPE_VM_WINDOW_H
 #define ALLOTROPE_VM_WINDOW_H

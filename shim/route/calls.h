@@ -10,9 +10,24 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+
+#include "vm/pages.h"
 
 /* Our malloc. A call of `malloc` may reach another library's, which comes before ours. */
 void *interposed_malloc(size_t size);
+
+/* The malloc and aligned_alloc of the process, whoever's, as libstdc++'s operators call them: for
+ * no bytes they may return NULL. alignment: any power of two. */
+static inline void *public_alloc(size_t size)
+{
+    return malloc(size + !size);
+}
+
+static inline void *public_aligned(size_t alignment, size_t size)
+{
+    return aligned_alloc(alignment, round_up(size + !size, alignment));
+}
 
 /* Whether a function's address is a stub of the program's (process.c): then it tells nothing about
  * who defines the function. Takes the loader's lock. */

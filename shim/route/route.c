@@ -5,7 +5,6 @@
 #include "shim/route/route.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "shim/route/calls.h"
@@ -152,17 +151,6 @@ static bool protect_route(int protection)
 {
     uintptr_t page = round_down((uintptr_t)&route_page, PAGE_BYTES);
     return !syscall_failed(SYSCALL_3(SYS_mprotect, page, PAGE_BYTES, protection));
-}
-
-/* As libstdc++ calls them: a malloc may return NULL for no bytes. */
-static void *public_alloc(size_t size)
-{
-    return malloc(size + !size);
-}
-
-static void *public_aligned(size_t alignment, size_t size)
-{
-    return aligned_alloc(alignment, round_up(size + !size, alignment));
 }
 
 /* The operators of C++ are the allocator's own, if it has any and nothing stands between it and the

@@ -7,8 +7,6 @@
 #ifndef ALLOTROPE_SHIM_ROUTE_SINGLE_H
 #define ALLOTROPE_SHIM_ROUTE_SINGLE_H
 
-#include <stdlib.h>
-
 #include "alloc/presets/historic.h"
 
 #define SINGLE_JOIN_EXPANDED(name, suffix) name##suffix
@@ -30,7 +28,7 @@
 
 static inline void *single_create(size_t size)
 {
-    return IS_FIRST ? call_alloc(size) : malloc(size + !size);
+    return IS_FIRST ? call_alloc(size) : public_alloc(size);
 }
 
 static inline void *single_create_array(size_t size)
@@ -40,8 +38,7 @@ static inline void *single_create_array(size_t size)
 
 static inline void *single_create_aligned(size_t alignment, size_t size)
 {
-    return IS_FIRST ? call_alloc_aligned(alignment, size)
-                    : aligned_alloc(alignment, (size + !size + alignment - 1) & -alignment);
+    return IS_FIRST ? call_alloc_aligned(alignment, size) : public_aligned(alignment, size);
 }
 
 static inline void *single_create_array_aligned(size_t alignment, size_t size)
