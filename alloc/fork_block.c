@@ -14,6 +14,8 @@
 #include "vm/message.h"
 #include "vm/pages.h"
 
+enum { BEFORE_RECORD = 64 };
+
 struct fork_mapping fork_mapping_make(size_t alignment, size_t size)
 {
     struct fork_mapping mapping = {0};
@@ -22,12 +24,13 @@ struct fork_mapping fork_mapping_make(size_t alignment, size_t size)
     frozen_pause();
     size_t before = alignment > GRANULE_BYTES ? alignment : GRANULE_BYTES;
     mapping.usable = round_up(size > 0 ? size : 1, PAGE_BYTES);
-    mapping.bytes = before + round_up(mapping.usable, GRANULE_BYTES);
-    mapping.record = pages_map(mapping.bytes, before);
-    mapping.payload = (char *)mapping.record + before;
-    /* What a collector must not take for a root. */
-    if (mapping.record &&
-        !granule_map_enter(&beside_heaps, mapping.record, before, mapping.record)) {
+    char *start = pages_map(before + round_up(mapping.usable, GRANULE_BYTES), before);
+    if (!start)
+        return mapping;
+    mapping.record = start + BEFORE_RECORD;
+    mapping.payload = start + before;
+    /* What a collection must not take for a root. */
+    if (!granule_map_enter(&beside_heaps, start, before, mapping.record)) {
         fork_mapping_drop(&mapping);
         mapping.record = NULL;
     }
@@ -37,9 +40,10 @@ struct fork_mapping fork_mapping_make(size_t alignment, size_t size)
 void fork_mapping_drop(const struct fork_mapping *mapping)
 {
     struct fork_mapping gone = *mapping; /* it may stand in the record */
-    granule_map_enter(&beside_heaps, gone.record, (size_t)(gone.payload - (char *)gone.record),
-                      NULL);
-    pages_unmap(gone.record, gone.bytes);
+    char *start = (char *)gone.record - BEFORE_RECORD;
+    size_t before = (size_t)(gone.payload - start);
+    granule_map_enter(&beside_heaps, start, before, NULL);
+    pages_unmap(start, before + round_up(gone.usable, GRANULE_BYTES));
 }
 
 /* The blocks. */

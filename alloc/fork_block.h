@@ -2,11 +2,14 @@
  *
  * fork_block.h: blocks that are made while the heap is frozen for a fork (vm/freeze.h).
  *
- * Each is a mapping of its own, so nobody is asked for it but the kernel. Its record stands at the
- * mapping's start, in granules of its own:
+ * Each is a mapping of its own, so nobody is asked for it but the kernel. Its record stands near
+ * the mapping's start, in granules of its own:
  *
- *     | record | payload ............ |
- *     ^ start  ^ at a multiple of a granule, or of a larger alignment
+ *     |  record | payload ............ |
+ *     ^ start   ^ at a multiple of a granule, or of a larger alignment
+ *
+ * Another such block may lie right before the mapping. Its end is not the record's address, so what
+ * leads to the record does not keep that block from a collection.
  *
  * The granule map knows the payload from the beginning, so that any thread may free the block, ask
  * for its size or resize it. The block is entered into the list of such blocks and into the account
@@ -29,9 +32,9 @@
 
 /* The mapping. */
 struct fork_mapping {
-    void *record; /* the mapping's start */
+    void *record;
     char *payload;
-    size_t bytes, usable; /* of all of it; of the payload */
+    size_t usable; /* bytes of the payload */
 };
 
 /* NULL record: no memory. The payload reads as zero and is not in the granule map yet. */

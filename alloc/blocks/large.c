@@ -291,17 +291,9 @@ static void give_mapping_back(struct slab *slab)
  * the noted call there is none for the block: a collection would not visit a slab that is on no
  * list. Its mark would stay once it is set, and later collections would not follow the block. */
 
-static struct fork_mapping mapping_of(struct slab *slab)
-{
-    return (struct fork_mapping){.record = slab,
-                                 .payload = slab->base,
-                                 .bytes = (size_t)(slab->base - (char *)slab) +
-                                          slab->granules * GRANULE_BYTES};
-}
-
 static void drop_fork_slab(struct slab *slab)
 {
-    struct fork_mapping mapping = mapping_of(slab);
+    struct fork_mapping mapping = {slab, slab->base, slab->block_bytes};
     granule_map_set(slab->base, slab->granules * GRANULE_BYTES, NULL);
     fork_mapping_drop(&mapping);
 }

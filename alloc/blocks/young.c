@@ -59,7 +59,8 @@ static void push_young(struct slab *slab)
                                                   memory_order_release, memory_order_relaxed));
 }
 
-/* Those of a fork are on a list of their own, all young for ever: their records go with them. */
+/* Those of a fork are on a list of their own, which every collection goes through: their records go
+ * with them. */
 void enter_young(struct slab *slab)
 {
     if (!has_generations() || slab->is_of_fork ||

@@ -169,6 +169,7 @@ void generations_mark_old(void)
 {
     each_dirty(mark_changed_in_run);
     mark_changed_done();
+    mark_of_fork();
 }
 
 /* [pinned by kernel is dirty] */

@@ -40,6 +40,9 @@
  *   [born dirty]
  *       A page is clean only if the collector has cleaned it while it was tracked. Memory is
  *       tracked before the first block in it becomes old, and all its pages are dirty then.
+ *   [untracked is followed]
+ *       Blocks that were made during a fork are in no range that is tracked: in each minor
+ *       collection those that are old are read whole.
  *   [edges overlap]
  *       See gc/mark/changed.c.
  *   [marks are whole]
@@ -113,7 +116,8 @@ void generations_forget_marks(void);
 /* Whether more than half of the blocks that have a part of the page are live. */
 bool generations_page_is_used(uintptr_t page);
 
-/* In a minor collection, after the roots: marks what old blocks on dirty pages point to. */
+/* In a minor collection, after the roots: marks what old blocks on pages that are dirty, or not
+ * tracked, point to. */
 void generations_mark_old(void);
 
 /* The kernel may write to the block that lies at the address, past all protection. */

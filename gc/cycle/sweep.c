@@ -133,7 +133,7 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
 static bool promote(const struct sweep *sweep, struct slab *slab, size_t index, uint64_t live)
 {
     const struct slab_word *word = &slab->words[index];
-    uint64_t *old = slab_old(slab, index), marked = slab->is_of_fork ? 0 : live & word->mark;
+    uint64_t *old = slab_old(slab, index), marked = live & word->mark;
     if (marked != *old) {
         sweep->result->promoted_bytes += count_bits(marked & ~*old) * slab->block_bytes;
         *old = marked;

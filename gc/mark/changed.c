@@ -2,12 +2,14 @@
  *
  * changed.c: follows blocks again whose contents may have changed: in a minor collection the old
  * blocks, in a cycle those with a mark. Both are called old here. The caller knows which pages were
- * written. Retired blocks are not followed, here as everywhere.
+ * written; of blocks that were made during a fork nobody knows it. Retired blocks are not followed,
+ * here as everywhere.
  *
  * Invariant
  * [edges overlap]     Of a block on a dirty page, words that lie across an edge of the page are
  *                     read, too: the half that lies on the dirty page may have changed.
  */
+#include "alloc/blocks/blocks.h"
 #include "gc/mark/drain.h"
 #include "gc/mark/mark.h"
 #include "gc/mark/referent.h"
@@ -106,6 +108,18 @@ void mark_changed_done(void)
     struct marker *marker = &mark.markers[0];
     while (marker->old_part_count > 0)
         scan_first_old(marker);
+}
+
+static void scan_fork_block(void *unused, struct slab *slab)
+{
+    (void)unused;
+    if (slab->words[0].mark & slab_live(slab, 0) & ~slab->words[0].retired & 1)
+        scan_block(&mark.markers[0], slab->base, slab->block_bytes);
+}
+
+void mark_of_fork(void)
+{
+    blocks_each_of_fork(scan_fork_block, NULL);
 }
 
 uint64_t mark_changed(uintptr_t start, uintptr_t end)

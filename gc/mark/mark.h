@@ -57,6 +57,8 @@ void mark_begin_minor(void);
 uint64_t mark_changed(uintptr_t start, uintptr_t end);
 /* After the last of them. */
 void mark_changed_done(void);
+/* The same, whole, for the blocks that were made during a fork. */
+void mark_of_fork(void);
 
 /* A cycle (gc/cycle/concurrent.h). */
 

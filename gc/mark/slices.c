@@ -366,18 +366,11 @@ static void scan_rest(struct marker *marker, const struct range *range)
         scan_block(marker, range->start, (size_t)(end - range->start));
 }
 
-static void scan_fork_block(void *unused, struct slab *slab)
-{
-    (void)unused;
-    if (slab->words[0].mark & slab_live(slab, 0) & ~slab->words[0].retired & 1)
-        scan_block(&mark.markers[0], slab->base, slab->block_bytes);
-}
-
 /* [untracked is followed], [read by copy] */
 void mark_untracked(void)
 {
     for (size_t i = 0; i < mark.pending_count; i++)
         scan_rest(&mark.markers[0], &mark.pending[i]);
     mark.pending_count = 0;
-    blocks_each_of_fork(scan_fork_block, NULL);
+    mark_of_fork();
 }

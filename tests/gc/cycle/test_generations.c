@@ -19,6 +19,7 @@
 #include "gc/cycle/collect.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/pace.h"
+#include "vm/fork_chain.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -484,6 +485,58 @@ static __attribute__((noinline)) void make_hidden(uintptr_t *hidden, size_t coun
     wipe_stack();
 }
 
+/* As while another thread forks: the block is a mapping of its own, whose pages are not tracked. */
+static __attribute__((noinline)) void **new_parent_of_fork(void)
+{
+    enum { LARGE_BYTES = 40 << 10 }; /* it does not end where the next record lies */
+    fork_chain_prepare();
+    void **block = blocks_alloc(LARGE_BYTES);
+    fork_chain_parent();
+    assert_non_null(block);
+    assert_true(blocks_slab_of(block)->is_of_fork);
+    return block;
+}
+
+static __attribute__((noinline)) void give_children_of_fork(void **parent)
+{
+    for (size_t i = 0; i < CHILDREN; i++) {
+        parent[i] = new_parent_of_fork();
+        children[i] = (uintptr_t)parent[i] ^ DISGUISE;
+    }
+    wipe_stack();
+}
+
+/* The first minor collection cleans the parent's page. */
+static void test_first_survival_promotes_what_was_made_in_a_fork(void **state)
+{
+    (void)state;
+    require_ready();
+    parents[0] = new_parent(PARENT_BYTES);
+    full();
+    give_children_of_fork(parents[0]);
+    minor();
+    assert_false(dirty_page(DIRTY_GENERATIONS, (uintptr_t)parents[0]));
+    minor();
+    assert_int_equal(live_children(), CHILDREN);
+    memset(parents[0], 0, PARENT_BYTES);
+    full();
+    assert_true(live_children() < CHILDREN / 4);
+}
+
+/* Old, and not reached by any dirty page. */
+static void test_untracked_is_followed(void **state)
+{
+    (void)state;
+    require_ready();
+    parents[0] = new_parent(PARENT_BYTES);
+    *parents[0] = new_parent_of_fork();
+    wipe_stack();
+    minor();
+    give_children(*parents[0]);
+    minor();
+    assert_int_equal(live_children(), CHILDREN);
+}
+
 /* The last: from here on leaks are kept. A block without a mark comes back, and is old then. One of
  * several, since a word on the stack may have marked the first. */
 static void test_unmarked_is_young(void **state)
@@ -531,6 +584,8 @@ int main(void)
         cmocka_unit_test(test_born_dirty),
         cmocka_unit_test(test_what_the_kernel_writes_is_dirty),
         cmocka_unit_test(test_rest_and_back),
+        cmocka_unit_test(test_first_survival_promotes_what_was_made_in_a_fork),
+        cmocka_unit_test(test_untracked_is_followed),
         cmocka_unit_test(test_unmarked_is_young),
     };
     if (UNDER_SANITIZER)
