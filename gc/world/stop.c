@@ -13,7 +13,8 @@
  * end, and the kernel's own workers, which take signals and never answer.
  *
  * A stop is given up, and all threads go on, when answers are missing after ACK_TIMEOUT_NS, or
- * after STARVED_TIMEOUT_NS where each thread that owes one can give it and only lacks a processor.
+ * after STARVED_TIMEOUT_NS where each thread that owes one can give it and only lacks a processor,
+ * or its vfork child does.
  *
  *     stopper                                    thread
  *     epoch becomes odd
@@ -107,9 +108,10 @@ struct frame {
 /* state: EXPECTED | epoch, GONE, or the address of a struct frame on the thread's stack. */
 struct thread_record {
     pid_t thread;
-    bool unsent, has_run;
+    bool unsent;
     uint32_t list; /* the number of the last list that names it */
-    uint64_t ran;  /* where has_run: its processor time, in ns, when it was first asked about */
+    pid_t timed;   /* itself or its vfork child; 0: nobody yet */
+    uint64_t ran;  /* the processor time of `timed`, in ns, when it was first asked about */
     _Atomic uint64_t state;
 };
 static const uint64_t EXPECTED = UINT64_C(1) << 63, GONE = 1;
@@ -316,7 +318,7 @@ static bool add_if_new(void *argument, pid_t thread)
     record->thread = thread;
     record->list = stop.lists;
     record->unsent = true;
-    record->has_run = false;
+    record->timed = 0;
     atomic_store(&record->state, EXPECTED | stop.epoch);
     stop.added++;
     return true;
@@ -342,21 +344,33 @@ enum outlook {
     NEVER,    /* it will never run the program's code again, or never did */
 };
 
-/* Whether a thread of ours that could run has had little time to since it was first asked about: a
- * newborn one of libc's, say, which blocks all signals until it has begun. */
-static bool is_starved(struct thread_record *record)
+/* Whether one that could run has had little time to since it was first asked about: a thread of
+ * ours, or its child. A newborn thread of libc's, say, blocks all signals until it has begun. */
+static bool is_starved(struct thread_record *record, pid_t who)
 {
     enum { OF_ONE_THREAD = 4, ALL_TIME = 2 }; /* CPUCLOCK_* of include/linux/posix-timers.h */
     struct timespec time;
-    long clock = (long)((unsigned)~record->thread << 3 | OF_ONE_THREAD | ALL_TIME);
+    unsigned kind = who == record->thread ? OF_ONE_THREAD | ALL_TIME : ALL_TIME;
+    long clock = (long)((unsigned)~who << 3 | kind);
     if (syscall_failed(SYSCALL_2(SYS_clock_gettime, (int)clock, &time)))
         return false;
     uint64_t ran = timespec_ns(time);
-    if (!record->has_run) {
-        record->has_run = true;
+    if (record->timed != who) {
+        record->timed = who;
         record->ran = ran;
     }
     return ran - record->ran < ACK_TIMEOUT_NS / 2;
+}
+
+/* Of a thread that waits without a signal's being able to wake it: whether it waits for a vfork
+ * child that needs no more than a processor. */
+static bool has_starved_child(struct thread_record *record)
+{
+    pid_t child = process_newest_child(record->thread);
+    char state;
+    unsigned long flags;
+    return child > 0 && process_state(child, &state, &flags) && state == 'R' &&
+           is_starved(record, child);
 }
 
 static bool has_ended(pid_t thread)
@@ -375,10 +389,12 @@ static enum outlook outlook_of(struct thread_record *record)
         return DOUBTFUL;
     if (flags & (EXITING | IO_WORKER | USER_WORKER))
         return NEVER;
+    if (state == 'D')
+        return has_starved_child(record) ? ANSWERS : DOUBTFUL;
     if (state != 'R')
         return DOUBTFUL;
-    return !process_thread_holds_back(thread, STOP_SIGNAL) || is_starved(record) ? ANSWERS
-                                                                                 : DOUBTFUL;
+    return !process_thread_holds_back(thread, STOP_SIGNAL) || is_starved(record, thread) ? ANSWERS
+                                                                                         : DOUBTFUL;
 }
 
 struct missing {

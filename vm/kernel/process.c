@@ -251,12 +251,16 @@ bool process_each_descriptor(const char *target, bool (*each)(void *argument, co
     return each_number("thread-self/fd", visit_descriptor, &descriptors);
 }
 
-bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
+static void path_of_thread(char path[48], pid_t thread, const char *file)
 {
-    char path[48], text[256];
     size_t length = append(path, 0, "self/task/");
-    length = append_number(path, length, (unsigned long)thread);
-    append(path, length, "/stat");
+    append(path, append_number(path, length, (unsigned long)thread), file);
+}
+
+/* From a stat file. */
+static bool state_in(const char *path, char *state, unsigned long *flags)
+{
+    char text[256];
     int file = open_below(path, O_RDONLY);
     if (file < 0)
         return false;
@@ -274,6 +278,38 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
         at += 1 + strcspn(at + 1, " ");
     at++;
     return read_decimal(&at, NULL, flags);
+}
+
+bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
+{
+    char path[48];
+    path_of_thread(path, thread, "/stat");
+    return state_in(path, state, flags);
+}
+
+bool process_state(pid_t process, char *state, unsigned long *flags)
+{
+    char path[48];
+    append(path, append_number(path, 0, (unsigned long)process), "/stat");
+    return state_in(path, state, flags);
+}
+
+/* The file has a line of numbers, the newest last. */
+pid_t process_newest_child(pid_t thread)
+{
+    char path[48], text[256];
+    pid_t number = 0, newest = 0;
+    path_of_thread(path, thread, "/children");
+    int file = open_below(path, O_RDONLY);
+    if (file < 0)
+        return 0;
+    for (size_t got; (got = maps_read(file, text, sizeof text)) > 0;)
+        for (size_t i = 0; i < got; i++) {
+            newest = text[i] == ' ' ? number : newest;
+            number = text[i] == ' ' ? 0 : number * 10 + (text[i] - '0');
+        }
+    process_close(file);
+    return newest;
 }
 
 /* What a status file says. What it does not say, or cannot be read, is as in status_of(). */

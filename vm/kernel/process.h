@@ -55,6 +55,12 @@ bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argum
 
 /* State ('R' runs, or could) and flags (PF_*) of a thread from its stat file. False: it is gone. */
 bool process_thread_state(pid_t thread, char *state, unsigned long *flags);
+/* The same of another process. */
+bool process_state(pid_t process, char *state, unsigned long *flags);
+
+/* The process that a thread has made last, of those that are still there. 0: none, or the kernel
+ * does not tell. */
+pid_t process_newest_child(pid_t thread);
 
 /* Whether a thread blocks a signal now. False also when it is gone. */
 bool process_thread_blocks(pid_t thread, int signal);

@@ -444,14 +444,20 @@ static uint64_t own_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void *starve(void *unused)
+static void run_for_some_time(void)
 {
-    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
-    uint64_t mask = block_all_signals(), begun = own_ns(), ran = 0;
+    uint64_t begun = own_ns(), ran = 0;
     waiting = 1;
     while (ran < STARVED_NEEDS_NS)
         ran = own_ns() - begun;
     starved_ran = ran;
+}
+
+static void *starve(void *unused)
+{
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+    uint64_t mask = block_all_signals();
+    run_for_some_time();
     restore_signals(mask);
     while (!enough)
         usleep(1000);
@@ -476,15 +482,15 @@ static pid_t take_processor(cpu_set_t *before)
     return process;
 }
 
-static void test_one_without_a_processor_is_waited_for(void **state)
+static void wait_for_starved(void *(*begin)(void *unused))
 {
-    (void)state;
     pthread_t starved;
     cpu_set_t processors;
     enough = false;
     waiting = 0;
+    starved_ran = 0;
     pid_t process = take_processor(&processors);
-    assert_int_equal(pthread_create(&starved, NULL, starve, NULL), 0);
+    assert_int_equal(pthread_create(&starved, NULL, begin, NULL), 0);
     assert_int_equal(sched_setaffinity(0, sizeof processors, &processors), 0);
     while (!waiting)
         sched_yield();
@@ -497,6 +503,64 @@ static void test_one_without_a_processor_is_waited_for(void **state)
     pthread_join(starved, NULL);
     kill(process, SIGKILL);
     waitpid(process, NULL, 0);
+}
+
+static void test_one_without_a_processor_is_waited_for(void **state)
+{
+    (void)state;
+    wait_for_starved(starve);
+}
+
+/* A thread sleeps until its vfork child has ended or executes, whatever signals it gets. */
+
+static void *starve_vfork_child(void *unused)
+{
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+    pid_t child = vfork();
+    if (child == 0) {
+        run_for_some_time();
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    while (!enough)
+        usleep(1000);
+    return unused;
+}
+
+static void test_one_whose_vfork_child_is_without_a_processor_is_waited_for(void **state)
+{
+    (void)state;
+    wait_for_starved(starve_vfork_child);
+}
+
+/* It may wait for what the thread that stops the world has. */
+static void *let_vfork_child_sleep(void *unused)
+{
+    pid_t child = vfork();
+    if (child == 0) {
+        waiting = 1;
+        while (!enough)
+            usleep(1000);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    return unused;
+}
+
+static void test_one_whose_vfork_child_sleeps_is_given_up(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    enough = false;
+    waiting = 0;
+    assert_int_equal(pthread_create(&thread, NULL, let_vfork_child_sleep, NULL), 0);
+    while (!waiting)
+        sched_yield();
+    uint64_t mask = block_all_signals();
+    assert_int_equal(stop_world(), STOP_TIMEOUT);
+    restore_signals(mask);
+    enough = true;
+    pthread_join(thread, NULL);
 }
 
 static void send_to_oneself(int code)
@@ -551,6 +615,8 @@ int main(void)
         cmocka_unit_test(test_the_time_of_an_answer_is_taken_off_a_wait),
         WITH_COUNTING(test_where_one_does_not_stop_all_go_on),
         cmocka_unit_test(test_one_without_a_processor_is_waited_for),
+        cmocka_unit_test(test_one_whose_vfork_child_is_without_a_processor_is_waited_for),
+        cmocka_unit_test(test_one_whose_vfork_child_sleeps_is_given_up),
         cmocka_unit_test(test_late_signals_go_whatever_lies_between),
     };
     return cmocka_run_group_tests(tests, open_stop, NULL);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "vm/kernel/process.h"
@@ -139,6 +140,49 @@ static void test_flags_are_found_behind_any_name(void **state)
     assert_int_equal(flags[0], flags_in_stat(thread_ids[0]));
     assert_true(process_thread_state(thread_ids[2], &run_state, &flags[1]));
     assert_int_equal(flags[1], flags[0]);
+}
+
+static pid_t make_child(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static void end_child(pid_t child)
+{
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* As many as make the kernel's list longer than what is read at once. */
+static void test_the_newest_child_is_found(void **state)
+{
+    (void)state;
+    enum { CHILDREN = 150 };
+    pid_t children[CHILDREN];
+    char run_state;
+    unsigned long flags;
+    if (access("/proc/thread-self/children", R_OK) != 0)
+        skip(); /* a kernel without CONFIG_PROC_CHILDREN */
+    assert_int_equal(process_newest_child(gettid()), 0);
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = make_child();
+        assert_int_equal(process_newest_child(gettid()), children[i]);
+    }
+    assert_true(process_state(children[0], &run_state, &flags));
+    assert_true(run_state == 'S' || run_state == 'R');
+    assert_int_equal(process_newest_child(thread_ids[0]), 0);
+    for (int i = CHILDREN - 1; i >= 0; i--) {
+        end_child(children[i]);
+        assert_int_equal(process_newest_child(gettid()), i > 0 ? children[i - 1] : 0);
+    }
+    assert_false(process_state(children[0], &run_state, &flags));
 }
 
 static void test_a_thread_that_has_ended_has_no_flags_and_blocks_nothing(void **state)
@@ -573,6 +617,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_THREADS(test_every_thread_is_listed_once),
         WITH_THREADS(test_flags_are_found_behind_any_name),
+        WITH_THREADS(test_the_newest_child_is_found),
         cmocka_unit_test(test_a_thread_that_has_ended_has_no_flags_and_blocks_nothing),
         WITH_THREADS(test_blocked_signals_are_those_of_the_thread),
         cmocka_unit_test(test_a_status_file_is_read_to_its_end),
