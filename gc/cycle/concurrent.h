@@ -53,7 +53,7 @@
  *       See gc/mark/slices.c.
  *   [untracked is followed]
  *       Blocks that were made during a fork are in no range that is tracked: those with a mark are
- *       followed again at the last stop.
+ *       followed again at the last stop, and those that are old in each minor collection.
  *   [pinned at both stops]
  *       Pinned blocks are roots of both stops.
  *

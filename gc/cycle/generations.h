@@ -41,8 +41,7 @@
  *       A page is clean only if the collector has cleaned it while it was tracked. Memory is
  *       tracked before the first block in it becomes old, and all its pages are dirty then.
  *   [untracked is followed]
- *       Blocks that were made during a fork are in no range that is tracked: in each minor
- *       collection those that are old are read whole.
+ *       See gc/cycle/concurrent.h.
  *   [edges overlap]
  *       See gc/mark/changed.c.
  *   [marks are whole]
