@@ -262,7 +262,7 @@ struct dirty_scan dirty_begin(void)
 static uintptr_t scan_some(int page_file, uintptr_t start, uintptr_t end, uint64_t flags)
 {
     enum { REGIONS = 64 };
-    struct page_region regions[REGIONS];
+    struct scanned_region regions[REGIONS];
     struct pagemap_scan scan = {
         .size = sizeof scan,
         .flags = flags | SCAN_CHECK_ASYNC,

@@ -3,14 +3,15 @@
  * page_scan.h: what the kernel's headers of Debian 12 lack for asking which pages a process has and
  * which of them were written. Whether the running kernel has it is found out at run time.
  *
- * linux/fs.h of 6.7 has PAGEMAP_SCAN, linux/userfaultfd.h of 6.7 UFFD_FEATURE_WP_ASYNC.
+ * linux/fs.h of 6.7 has PAGEMAP_SCAN, linux/userfaultfd.h of 6.7 UFFD_FEATURE_WP_ASYNC. A file may
+ * include these as well, so no name here is one of theirs.
  */
 #ifndef ALLOTROPE_VM_KERNEL_PAGE_SCAN_H
 #define ALLOTROPE_VM_KERNEL_PAGE_SCAN_H
 
 #include <stdint.h>
 
-struct page_region {
+struct scanned_region {
     uint64_t start, end, categories;
 };
 

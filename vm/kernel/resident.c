@@ -36,7 +36,7 @@ struct walk {
 };
 
 /* From `start` on, as far as there is room for what is found. */
-static long scan_some(const struct walk *walk, uintptr_t start, struct page_region *regions,
+static long scan_some(const struct walk *walk, uintptr_t start, struct scanned_region *regions,
                       size_t count, uintptr_t *stopped_at)
 {
     const uint64_t left_out = walk->selection == ALL_PAGES ? PAGE_ZERO : PAGE_FILE | PAGE_ZERO;
@@ -60,7 +60,7 @@ static long scan_some(const struct walk *walk, uintptr_t start, struct page_regi
 static long each_by_scan(const struct walk *walk, uintptr_t *reached)
 {
     enum { REGIONS = 32 };
-    struct page_region regions[REGIONS];
+    struct scanned_region regions[REGIONS];
     for (*reached = walk->start; *reached < walk->end;) {
         uintptr_t stopped_at;
         long found = scan_some(walk, *reached, regions, REGIONS, &stopped_at);
@@ -191,7 +191,7 @@ size_t resident_alone(uintptr_t start, uintptr_t end)
 
 bool resident_is_huge(uintptr_t start, uintptr_t end)
 {
-    struct page_region region = {0};
+    struct scanned_region region = {0};
     struct pagemap_scan scan = {
         .size = sizeof scan,
         .start = start,
