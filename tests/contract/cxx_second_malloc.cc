@@ -30,6 +30,13 @@ void *aligned_alloc(size_t alignment, size_t size)
     return block;
 }
 
+/* The aligned forms of libstdc++ 12 call aligned_alloc, those of 14 this. */
+int posix_memalign(void **block, size_t alignment, size_t size)
+{
+    *block = aligned_alloc(alignment, size);
+    return 0;
+}
+
 void *malloc(size_t size)
 {
     return aligned_alloc(16, size);
