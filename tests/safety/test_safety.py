@@ -103,8 +103,8 @@ def test_report_says_what_where_and_whence() -> None:
     "case, words",
     [
         ("overflow 24-by-1", "written behind its end: block of 24 bytes at"),
-        ("underflow 100-by-1", "written before its start, or behind the end of the block before"),
-        ("underflow 300000-by-1", "written before its start"),
+        ("underflow 100-by-16", "written before its start, or behind the end of the block before"),
+        ("underflow 300000-by-16", "written before its start"),
         (
             "write-after-free 100-middle-byte",
             "written after its free: 50 bytes into a block of 100",
