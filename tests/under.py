@@ -92,11 +92,12 @@ def refusing(*calls: int) -> list[str]:
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours, but for what would choose an allocator for a program or tell it what to report."""
+    """Ours, but for what would choose an allocator for a program or tell it what to report, and but
+    for what pytest puts there and takes away for each test, while other threads may look."""
     return {
-        name: value
-        for name, value in os.environ.items()
-        if name != "LD_PRELOAD" and not name.startswith("ALLOTROPE")
+        name: os.environ[name]
+        for name in os.environ
+        if name not in ("LD_PRELOAD", "PYTEST_CURRENT_TEST") and not name.startswith("ALLOTROPE")
     }
 
 

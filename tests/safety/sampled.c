@@ -368,7 +368,7 @@ static int fault_without_actions(void)
     };
     const struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
     char *nothing = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    alarm(20); /* ends a handler that comes again and again */
+    alarm(600); /* ends a handler that comes again and again */
     require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
     write_to(nothing);

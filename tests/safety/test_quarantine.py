@@ -76,13 +76,15 @@ def test_freed_block_stays_while_something_points_to_it(name: str, under: Under)
 def test_second_free_ends_the_process_with_both_sites(name: str, under: Under) -> None:
     result = run(QUARANTINED, name, under)
     assert result.returncode == -signal.SIGABRT
+    # Of two threads at once, the one that was first may not have noted its site yet.
+    first_site = rf"(  freed at ({SITE})\n)" + "?" * (name == "freed-by-both")
     found = re.fullmatch(
         rf"allotrope: {TWICE[name]}\((0x[0-9a-f]+)\): freed twice: block of \d+ bytes at \1, "
-        rf"called at ({SITE})\n  freed at ({SITE})\n",
+        rf"called at ({SITE})\n{first_site}",
         result.stderr,
     )
     assert found, result.stderr
-    assert name == "freed-by-both" or found[2] != found[3]
+    assert name == "freed-by-both" or found[2] != found[4]
 
 
 def test_sites_lead_to_the_lines() -> None:
