@@ -42,7 +42,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """The allotrope command over a build directory."""
+    """The allotrope command over a build directory, each time in a session of its own: what tests
+    beside it start, in the process group of `make`, is not to be taken for the command's."""
 
     build: Path
 
@@ -50,6 +51,7 @@ class Command:
         self, *arguments: str, environment: dict[str, str] | None = None, **settings: Any
     ) -> subprocess.CompletedProcess[str]:
         settings.setdefault("timeout", HANG)
+        settings.setdefault("start_new_session", True)
         return subprocess.run(
             self.line(*arguments),
             env=self.environment() | (environment or {}),
@@ -60,6 +62,7 @@ class Command:
         )
 
     def start(self, *arguments: str, **settings: Any) -> subprocess.Popen[str]:
+        settings.setdefault("start_new_session", True)
         return subprocess.Popen(
             self.line(*arguments), env=self.environment(), text=True, **settings
         )

@@ -266,7 +266,9 @@ def two_networks() -> Iterator[list[tuple[str, str]]]:
     made: list[tuple[str, str]] = []
     try:
         for place in (1, 2):
-            name, ours = f"alt-{os.getpid()}-{place}", f"10.213.{place}.1"
+            # By the process's number: two of these tests may run on one machine.
+            net = f"10.{64 + os.getpid() // 60 % 128}.{os.getpid() % 60 * 4 + place}"
+            name, ours = f"alt-{os.getpid()}-{place}", f"{net}.1"
             inside = ["ip", "-n", name]
             for command in (
                 ["ip", "netns", "add", name],
@@ -274,7 +276,7 @@ def two_networks() -> Iterator[list[tuple[str, str]]]:
                 + ["peer", "name", "outside", "netns", name],
                 ["ip", "address", "add", f"{ours}/30", "dev", f"a{os.getpid()}-{place}"],
                 ["ip", "link", "set", f"a{os.getpid()}-{place}", "up"],
-                [*inside, "address", "add", f"10.213.{place}.2/30", "dev", "outside"],
+                [*inside, "address", "add", f"{net}.2/30", "dev", "outside"],
                 [*inside, "link", "set", "outside", "up"],
                 [*inside, "link", "set", "lo", "up"],
             ):
@@ -339,7 +341,7 @@ class TestFigures:
         done = real.run(*words(suite_file, tmp_path, *on(cluster.address)))
         assert done.returncode == 0, done.stderr
         assert deterministic(read(tmp_path)) == one_machine
-        assert "tcp://10.213." in done.stderr
+        assert "tcp://10." in done.stderr
 
     def test_a_lost_scheduler_costs_what_was_under_way(self, case: Case) -> None:
         real, suite_file, one_machine, cluster, tmp_path = case

@@ -479,7 +479,7 @@ class TestBareWorkers:
         """Programs and sources are in the trees, which are the client's alone."""
         given = ["study", "barriers", "--quick", "--rounds", "1", "--only", "interactive"]
         out = bare.folder / "out"
-        done = real.run(*given, "--out", str(out), *bare.on, "--ship", timeout=600)
+        done = real.run(*given, "--out", str(out), *bare.on, "--ship")
         assert done.returncode == 0, done.stderr
         assert "shipped to worker" in done.stderr
         assert "interactive was measured on " in done.stderr

@@ -536,7 +536,9 @@ class TestMeasuring:
         started = tmp_path / "started"
         prepare = f"test -e {started} || {{ sleep {HANG} & echo $! >{started}; }}"
         try:
-            measure(mock, tmp_path, "-a", "mock", "--prepare", prepare, "--", "true", timeout=60)
+            measure(
+                mock, tmp_path, "-a", "mock", "--prepare", prepare, "--", "true", timeout=HANG / 2
+            )
         finally:
             os.kill(int(started.read_text()), signal.SIGKILL)
 
@@ -549,7 +551,7 @@ class TestMeasuring:
         measure(mock, tmp_path, "-a", "mock", "--", "sh", "-c", 'test -z "$(cat)"')
 
     def test_trees_have_a_peak(self, mock: Command, tmp_path: Path) -> None:
-        words = ("-a", "mock", "--rounds", "1", "--", "sh", "-c", "sleep 0.2; true")
+        words = ("-a", "mock", "--rounds", "1", "--", "sh", "-c", "sleep 2; true")
         for result in measure(mock, tmp_path, *words)["results"]:
             assert result["tree_peak_bytes"]["median"] > 0
             assert result["tree_peak_method"] is not None
@@ -726,9 +728,7 @@ class TestInterruption:
         file, trace = tmp_path / "result.json", tmp_path / "trace"
         script = f"echo $$ >>{trace}; sleep 0.2"
         words = ("-a", "mock", "--rounds", "1000", "--json", str(file))
-        started = mock.start(
-            "compare", *words, "--", "sh", "-c", script, stdout=subprocess.PIPE, process_group=0
-        )
+        started = mock.start("compare", *words, "--", "sh", "-c", script, stdout=subprocess.PIPE)
         # Two for reference, one warm-up, one account, then three rounds of two.
         while not trace.exists() or len(trace.read_text().splitlines()) < 4 + 6:
             assert started.poll() is None
@@ -895,7 +895,7 @@ class TestWriting:
     ) -> None:
         # Opening a FIFO waits for who opens its other end, on however busy a machine.
         meet = f"open('{tmp_path / 'meet'}', '%s'); " if together else ""
-        hold = f"python3 -Ic \"import time; b = b'x' * 50000000; {meet}time.sleep(0.4)\""
+        hold = f"python3 -Ic \"import time; b = b'x' * 50000000; {meet}time.sleep(2)\""
         os.mkfifo(tmp_path / "meet")
         script = f"{hold % 'w'} & {hold % 'r'}; wait" if together else f"{hold}; {hold}"
         done = mock.run("compare", "-a", "mock", "--rounds", "1", "--", "sh", "-c", script)

@@ -446,7 +446,7 @@ def line_server(tmp_path: Path) -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = subprocess.Popen([PYTHON, "-I", str(tmp_path / "server.py"), str(port)])
-    while True:
+    while server.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
             break

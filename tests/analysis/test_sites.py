@@ -4,6 +4,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -248,6 +249,7 @@ int main(void)
 {
     struct itimerval soon = {.it_value = {0, 20000}};
     signal(SIGALRM, end);
+    free(malloc(10)); /* however late the loop begins, there is a sample */
     setitimer(ITIMER_REAL, &soon, NULL);
     for (;;) {
         void *volatile block = malloc(100);
@@ -314,6 +316,7 @@ def sites_of(
         text=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        start_new_session=True,
     ) as command:
         await_that(lambda: (folder / "ready").exists() or command.poll() is not None)
         if command.poll() is None:
@@ -381,9 +384,10 @@ def test_an_orphan_of_whom_nothing_is_known_is_named(real: Command, tmp_path: Pa
     assert status == 0
     document = json.loads((tmp_path / "sites.json").read_text())
     seen = [row["command"] for row in document["not_seen"]]
-    assert (document["perhaps"] or seen) == ["static"]
+    assert seen == ["static"] or "static" in document["perhaps"]  # beside other tests' orphans
     if not seen:
-        assert "whether static, orphaned while the command ran and" in " ".join(said.split())
+        words = r"whether .*\bstatic\b.* orphaned while the command ran and"
+        assert re.search(words, " ".join(said.split()))
 
 
 def test_what_nobody_may_look_at_is_named(real: Command, tmp_path: Path) -> None:
@@ -726,12 +730,14 @@ class TestLooks:
         return self.pid_of(program)
 
     def look(self, real: Command, pid: int, file: Path, until: int) -> dict[str, Any]:
-        """Looks until it holds so many blocks: a pipe tells nobody when it was read."""
+        """Looks until it holds so many blocks, and the buffer of standard input: a pipe tells
+        nobody when it was read."""
         for _ in range(200):
             done = real.run("sites", "--pid", str(pid), "--json", str(file))
             if done.returncode == 0:
                 document: dict[str, Any] = json.loads(file.read_text())
-                if sum(site["exit"]["blocks"] for site in document["sites"]) >= until:
+                held = sum(site["exit"]["blocks"] for site in document["sites"])
+                if held > until:
                     return document
             time.sleep(0.05)
         raise AssertionError(done.stderr)

@@ -452,7 +452,7 @@ def test_events_before_the_writers_first_chunk_have_their_times(
     rows = dump(file)
     (number,) = [row["object"] for row in rows if row["size"] == "77" and row["event"] == "new"]
     born, died = [int(row["nanoseconds"]) for row in rows if row["object"] == number]
-    assert died - born >= 19_000_000
+    assert died - born >= 10_000_000
 
 
 def test_ages_that_stamps_cannot_tell_are_not_told() -> None:

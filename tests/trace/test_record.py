@@ -714,7 +714,7 @@ def test_the_death_of_a_follower_ends_the_program_with_a_line(
         line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        await_that(lambda: list(tmp_path.iterdir()))
+        await_that(lambda: any(file.stat().st_size > 0 for file in tmp_path.iterdir()))
         # The oldest: the program may have forked since, and its child has a follower of its own.
         pattern = ["pgrep", "-o", "-s", str(process.pid), "-f", "--", "--consume="]
         done = subprocess.run(pattern, capture_output=True, text=True, check=True)

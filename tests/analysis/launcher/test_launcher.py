@@ -498,12 +498,12 @@ class TestStopping:
     def test_timeout_ends_the_whole_group(self, launch: Any, tmp_path: Path) -> None:
         pids = tmp_path / "pids"
         script = f"sleep 100 & echo $! >{pids}; sleep 100 & echo $! >>{pids}; wait"
-        done, report = launch(["--timeout", "0.3"], shell(script))
+        done, report = launch(["--timeout", "2"], shell(script))
         assert done.returncode == 124 and report["timed_out"]
         assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
 
     def test_kill_follows_for_who_ignores_term(self, launch: Any) -> None:
-        options = ["--timeout", "0.3", "--grace", "0.3"]
+        options = ["--timeout", "2", "--grace", "0.3"]
         done, report = launch(options, shell("trap '' TERM; while :; do sleep 0.05; done"))
         assert done.returncode == 124
         assert report["signal"] == signal.SIGKILL
@@ -518,7 +518,7 @@ class TestStopping:
         assert not is_alive(int((tmp_path / "pid").read_text()))
 
     def test_what_ends_by_itself_soon_after_is_awaited(self, launch: Any, tmp_path: Path) -> None:
-        _, report = launch([], shell(f"(sleep 0.2; echo done >{tmp_path}/late) &"))
+        _, report = launch([], shell(f"(sleep 0.05; echo done >{tmp_path}/late) &"))
         assert not report["leftovers"]
         assert (tmp_path / "late").read_text() == "done\n"
 
@@ -550,7 +550,7 @@ class TestStopping:
         assert report["exit_status"] == 0 and report["leftovers"] and report["killed"]
 
     def test_other_groups_are_left_alone(self, launch: Any, tmp_path: Path) -> None:
-        script = f"setsid sleep 100 & echo $! >{tmp_path}/pid; sleep 0.2"
+        script = f"setsid sleep 100 & echo $! >{tmp_path}/pid; sleep 1"
         launch(["--stdout=/dev/null", "--stderr=/dev/null"], shell(script))
         pid = int((tmp_path / "pid").read_text())
         try:

@@ -405,7 +405,7 @@ static void *wait_masked(void *unused)
     sigemptyset(&mask);
     sigaddset(&mask, SIGNAL);
     waiter = gettid();
-    for (int i = 0; i < WAITS; i++)
+    for (int i = 0; i < WAITS || handled == 0; i++)
         require(ends_masked(epoll, &mask));
     done = true;
     return unused;

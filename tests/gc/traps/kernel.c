@@ -595,8 +595,9 @@ static void *unmap_what_comes(void *unused)
 static void unmapped_by_receiver(void)
 {
     pthread_t thread;
-    cpu_set_t one;
+    cpu_set_t before, one;
     struct sched_param parameter = {0};
+    require(sched_getaffinity(0, sizeof before, &before) == 0);
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     make_pipe();
@@ -609,6 +610,8 @@ static void unmapped_by_receiver(void)
         page[0] = page;
         require(write(ends[1], page, 2 * sizeof *page) == 2 * sizeof *page);
     }
+    require(sched_setscheduler(0, SCHED_OTHER, &parameter) == 0);
+    require(sched_setaffinity(0, sizeof before, &before) == 0);
     require(close(ends[1]) == 0 && pthread_join(thread, NULL) == 0);
     collect();
 }

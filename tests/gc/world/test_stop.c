@@ -120,16 +120,19 @@ static void test_nobody_goes_on_in_a_stopped_world(void **state)
 static void test_a_stopped_thread_tells_of_its_stack_and_its_control_block(void **state)
 {
     (void)state;
-    struct stopped_thread stopped[THREADS];
+    enum { MOST = 2 * THREADS }; /* one that has just ended may be among them */
+    struct stopped_thread stopped[MOST];
     uint64_t mask = block_all_signals();
     assert_int_equal(stop_patiently(), STOP_DONE);
-    for (size_t i = 0; i < THREADS; i++)
+    size_t count = stopped_count();
+    for (size_t i = 0; i < count && i < MOST; i++)
         stopped[i] = stopped_thread(i);
     resume_world();
     restore_signals(mask);
-    for (size_t i = 0; i < THREADS; i++) {
+    assert_in_range(count, THREADS, MOST);
+    for (size_t j = 0; j < THREADS; j++) {
         size_t found = 0;
-        for (size_t j = 0; j < THREADS; j++) {
+        for (size_t i = 0; i < count; i++) {
             uintptr_t frame = (uintptr_t)frames[j];
             if (stopped[i].thread_pointer != (uintptr_t)threads[j])
                 continue;
@@ -368,6 +371,8 @@ static bool interrupt_during(enum timed_wait wait, void (*interrupt)(uint64_t ti
     bool was_in_time = !waited;
     interrupt(WAIT_MS * UINT64_C(1000000));
     pthread_join(threads[0], NULL);
+    if (wait <= CLOCK_SLEEP && left.tv_nsec == asked.tv_nsec)
+        return false; /* only of a sleep that was interrupted does the kernel say what is left */
     return was_in_time && (interrupt != ask_for || answers != before);
 }
 
@@ -455,7 +460,7 @@ static void run_for_some_time(void)
 
 static void *starve(void *unused)
 {
-    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 15);
     uint64_t mask = block_all_signals();
     run_for_some_time();
     restore_signals(mask);
@@ -495,7 +500,10 @@ static void wait_for_starved(void *(*begin)(void *unused))
     while (!waiting)
         sched_yield();
     uint64_t mask = block_all_signals();
-    assert_int_equal(stop_world(), STOP_DONE);
+    enum stop_failure failure = stop_world();
+    if (failure == STOP_TIMEOUT) /* the child may have ended, and its parent not run yet */
+        failure = stop_world();
+    assert_int_equal(failure, STOP_DONE);
     resume_world();
     restore_signals(mask);
     assert_true(starved_ran >= STARVED_NEEDS_NS);
@@ -515,7 +523,7 @@ static void test_one_without_a_processor_is_waited_for(void **state)
 
 static void *starve_vfork_child(void *unused)
 {
-    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 15);
     pid_t child = vfork();
     if (child == 0) {
         run_for_some_time();

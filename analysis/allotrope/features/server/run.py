@@ -31,7 +31,7 @@ from .metrics import REQUESTS, Metric, read_metrics
 from .plan import Place, Processors, ServerPlan, answers, free_port
 
 READY_EVERY = 0.02
-END_SEEN_WITHIN = 0.5  # a load fails at once when the server dies; our launcher needs a moment
+END_SEEN_WITHIN = 2.0  # a load fails at once when the server dies; our launcher needs a moment
 STARTS = 3  # a port that was free may be taken before the server gets it
 METRIC = "metric:"  # how a metric's quantity is called
 QUANTITIES = ("cpu_per_request_seconds", "memory_mean_bytes", "memory_end_bytes", "start_seconds")

@@ -26,7 +26,7 @@ MOST_FRAMES, ATTEMPTS = 64, 5
 # Of the live blocks, the least share that a look must find: a few may move while it reads.
 WHOLE = 0.99
 SIZE_CLASSES = 48  # by powers of two
-STARTS_WITHIN = 5.0  # seconds from a process's making until it keeps its sites, on a busy machine
+STARTS_WITHIN = 10.0  # seconds from a process's making until it keeps its sites, on a busy machine
 
 
 class Unreadable(Exception):

@@ -19,7 +19,7 @@ from ...system.errors import UserError
 from ...system.process_tree import age_seconds, proc_text
 
 SCHEMA = "allotrope.live/1"
-PATIENCE_SECONDS = 5  # how old a process is that is not waited for
+PATIENCE_SECONDS = 10  # how old a process is that is not waited for
 OBSERVED = "next"  # our library stands in front of it, for --latency
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
 GIVEN_UP = {  # why a collection was given up
