@@ -197,17 +197,19 @@ static ssize_t by_mq_timedsend(const void *message, size_t bytes)
     return mq_timedsend(queue, message, bytes, 0, &limit) == 0 ? (ssize_t)bytes : -1;
 }
 
+static int system_v_queue; /* stays when its process has ended */
+
 static ssize_t by_msgsnd(const void *message, size_t bytes)
 {
     struct {
         long type;
         char text[256];
     } typed = {.type = 1};
-    int identifier = msgget(IPC_PRIVATE, 0600);
-    if (identifier < 0)
+    system_v_queue = msgget(IPC_PRIVATE, 0600);
+    if (system_v_queue < 0)
         skip("message queues of System V are not allowed here");
     memcpy(typed.text, message, bytes);
-    ssize_t sent = msgsnd(identifier, &typed, bytes, 0) == 0 ? (ssize_t)bytes : -1;
+    ssize_t sent = msgsnd(system_v_queue, &typed, bytes, 0) == 0 ? (ssize_t)bytes : -1;
     memset(&typed, 0, sizeof typed);
     return sent;
 }
@@ -285,6 +287,7 @@ static void message(const char *way)
         keeps_message(by_mq_timedsend, 8, 16);
     } else if (!strcmp(way, "msgsnd")) {
         keeps_message(by_msgsnd, 8, 16);
+        require(msgctl(system_v_queue, IPC_RMID, NULL) == 0);
     } else if (!strcmp(way, "vmsplice")) {
         make_pipe();
         keeps_message(by_vmsplice, 8, 16);
