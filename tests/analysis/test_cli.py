@@ -675,13 +675,21 @@ def test_the_signal_that_killed_a_simulator_at_work_is_the_status(tmp_path: Path
 
 
 LOSES = """
-import os, signal, sys, time
+import os, signal, sys, threading, time
 from allotrope.system.children import repeat_lost_interruptions
 
 class Dropped:
     def __del__(self):
         raise KeyboardInterrupt
 
+class Hasty(threading.Timer):
+    def start(self):
+        threading.Timer = Slow
+        os.kill(*self.args)
+
+Slow = threading.Timer
+if sys.argv[1] == "hasty":
+    threading.Timer = Hasty
 signal.signal(signal.SIGINT, signal.default_int_handler)
 repeat_lost_interruptions()
 try:
@@ -692,11 +700,14 @@ except KeyboardInterrupt:
 """
 
 
-def test_an_interruption_that_python_drops_comes_again() -> None:
-    """Around a fork it dropped that of a study, which went on to its end."""
+@pytest.mark.parametrize("timer", ["slow", "hasty"])
+def test_an_interruption_that_python_drops_comes_again(timer: str) -> None:
+    """Around a fork it dropped that of a study, which went on to its end; later the one that
+    came again, while the hook still ran."""
     path = {"PYTHONPATH": str(SOURCE / "analysis")}
+    words = [PYTHON, "-c", LOSES, timer]
     result = subprocess.run(
-        [PYTHON, "-c", LOSES], env=os.environ | path, capture_output=True, text=True, check=False
+        words, env=os.environ | path, capture_output=True, text=True, check=False
     )
     assert (result.stdout, result.stderr, result.returncode) == ("ended\n", "", 0)
 

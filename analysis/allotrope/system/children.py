@@ -74,17 +74,29 @@ def interruptions_held() -> Iterator[list[int]]:
 
 
 def repeat_lost_interruptions() -> None:
-    """Python drops what a signal's handler raises in a destructor, and in what is called around a
-    fork. The interruption comes again then, a moment later."""
+    """Python drops what a signal's handler raises in a destructor, in what is called around a fork,
+    and in sys.unraisablehook, which is told of it. The interruption comes again then, a moment
+    later; who sets another hook afterwards calls this once more."""
     tell = sys.unraisablehook
 
     def hook(lost: "sys.UnraisableHookArgs") -> None:
-        numbers = [number for number in ENDING if callable(signal.getsignal(number))]
-        if lost.exc_type is not KeyboardInterrupt or not numbers:
-            tell(lost)
-            return
+        is_interruption = lost.exc_type is KeyboardInterrupt
+        while True:
+            try:
+                if not (is_interruption and _interrupt_soon()):
+                    tell(lost)
+                return
+            except KeyboardInterrupt:
+                is_interruption = True
+
+    sys.unraisablehook = hook
+
+
+def _interrupt_soon() -> bool:
+    """False where no signal would interrupt us."""
+    numbers = [number for number in ENDING if callable(signal.getsignal(number))]
+    if numbers:
         again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), numbers[0]))
         again.daemon = True
         again.start()
-
-    sys.unraisablehook = hook
+    return bool(numbers)

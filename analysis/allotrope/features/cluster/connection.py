@@ -14,6 +14,7 @@ import signal
 import sys
 from typing import Any, Callable, Iterator, Sequence
 
+from ...system.children import repeat_lost_interruptions
 from ...system.errors import UserError
 
 PACKAGE = "python3-distributed"
@@ -46,6 +47,7 @@ def dask() -> Any:
     # them have its name.
     logging.disable(logging.ERROR)
     sys.unraisablehook = _of_others(os.path.dirname(distributed.__file__), sys.unraisablehook)
+    repeat_lost_interruptions()
     return distributed
 
 
@@ -73,8 +75,7 @@ def _of_others(folder: str, tell: Hook = sys.__unraisablehook__) -> Hook:
     this module's names are gone, is no one's to know."""
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
-        is_ours = unraisable.exc_type is KeyboardInterrupt  # children.py
-        at = None if is_ours else unraisable.exc_traceback
+        at = unraisable.exc_traceback
         while at is not None:
             if at.tb_frame.f_code.co_filename.startswith(folder):
                 return
