@@ -389,8 +389,12 @@ static enum outlook outlook_of(struct thread_record *record)
         return DOUBTFUL;
     if (flags & (EXITING | IO_WORKER | USER_WORKER))
         return NEVER;
-    if (state == 'D')
-        return has_starved_child(record) ? ANSWERS : DOUBTFUL;
+    if (state == 'D') {
+        if (has_starved_child(record))
+            return ANSWERS;
+        if (!process_thread_state(thread, &state, &flags)) /* the child may have ended since */
+            return DOUBTFUL;
+    }
     if (state != 'R')
         return DOUBTFUL;
     return !process_thread_holds_back(thread, STOP_SIGNAL) || is_starved(record, thread) ? ANSWERS

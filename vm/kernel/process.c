@@ -357,8 +357,7 @@ static struct status status_of(long file)
 static struct status status_of_thread(pid_t thread)
 {
     char path[48];
-    size_t length = append_number(path, append(path, 0, "self/task/"), (unsigned long)thread);
-    append(path, length, "/status");
+    path_of_thread(path, thread, "/status");
     return status_of(open_below(path, O_RDONLY));
 }
 
