@@ -237,7 +237,7 @@ __attribute__((noreturn)) static int made_late(void *unused)
 }
 
 enum { STOP_SIGNAL = 33 };
-static _Atomic int blocks_stop;
+static _Atomic int blocks_stop, takes_stop;
 
 static void *make_late(void *unused)
 {
@@ -249,6 +249,7 @@ static void *make_late(void *unused)
     start_clone(made_late);
     wait_for(&ready);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, 8);
+    takes_stop = 1;
     wait_for(&stop);
     return unused;
 }
@@ -261,7 +262,8 @@ static void made_while_stopping(void)
     wait_for(&blocks_stop);
     collect();
     require(is_kept(held));
-    malloc_trim(0); /* the other may have been given up */
+    wait_for(&takes_stop);
+    malloc_trim(0); /* the others may have been given up */
     stop = 1;
     require(pthread_join(thread, NULL) == 0);
 }
