@@ -693,7 +693,7 @@ class TestWhatIsTold:
     ) -> None:
         program = f"""
             from allotrope.features.cluster import connection
-            connection.dask()
+            for _ in range(1000): connection.dask()
             import distributed.utils, sys, types
             here = types.SimpleNamespace(log_errors=lambda function: function)
             class Forever:

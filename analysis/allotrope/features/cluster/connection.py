@@ -5,6 +5,7 @@ Dask is optional. It is imported here, when a cluster is asked for, and nowhere 
 """
 
 import contextlib
+import functools
 import logging
 import os
 import pickle
@@ -33,12 +34,20 @@ class SchedulerLost(Exception):
 def dask() -> Any:
     """The module `distributed`. Raises UserError where it is not installed."""
     try:
-        import cloudpickle
         import distributed
     except ImportError:
         raise UserError(
             f"--cluster needs Dask, which is not there; install the Debian package {PACKAGE}"
         ) from None
+    _prepare(os.path.dirname(distributed.__file__))
+    return distributed
+
+
+@functools.cache
+def _prepare(folder: str) -> None:
+    """Once: a hook around the last, at each look at the cluster, would be too deep in the end."""
+    import cloudpickle
+
     from . import delivery, worker
 
     for module in (delivery, worker):
@@ -46,9 +55,8 @@ def dask() -> Any:
     # What goes wrong is told by us, once. Dask's loggers have levels of their own, and not all of
     # them have its name.
     logging.disable(logging.ERROR)
-    sys.unraisablehook = _of_others(os.path.dirname(distributed.__file__), sys.unraisablehook)
+    sys.unraisablehook = _of_others(folder, sys.unraisablehook)
     repeat_lost_interruptions()
-    return distributed
 
 
 Hook = Callable[["sys.UnraisableHookArgs"], Any]
