@@ -717,6 +717,58 @@ class TestWhatIsTold:
         assert ("ValueError: ours" in done.stderr) == told
         assert told or done.stderr == ""
 
+    @needs_dask
+    @pytest.mark.parametrize("early", [False, True])
+    def test_an_interruption_is_the_clients(self, early: bool) -> None:
+        """Also one that comes while the workers are started, and none of a worker that was started
+        again."""
+        program = """
+            import os, signal, time
+            from allotrope.features.cluster import connection
+
+            class Early(connection.dask().LocalCluster):
+                def __init__(self, *given, **named):
+                    os.kill(os.getpid(), signal.SIGINT)
+                    super().__init__(*given, **named)
+
+            def deaf():
+                text = open("/proc/self/status").read()
+                lines = dict(line.split(":") for line in text.splitlines())
+                held = [int(lines[name], 16) for name in ("SigBlk", "SigIgn")]
+                return [one >> signal.SIGINT - 1 & 1 for one in held]
+
+            def ask(client):
+                return list(client.run(deaf).items())[0]
+
+            if __name__ == "__main__":
+                if EARLY:
+                    connection.dask().LocalCluster = Early
+                try:
+                    with connection.scheduler_address("local:1") as at:
+                        with connection.connected(at) as client:
+                            first, said = ask(client)
+                            pid = client.run(os.getpid)[first]
+                            os.kill(pid, signal.SIGKILL)
+                            second = first
+                            while second == first:
+                                time.sleep(0.1)
+                                client.wait_for_workers(1)
+                                second = list(client.scheduler_info()["workers"] or [first])[0]
+                            print(said, ask(client)[1])
+                            os.kill(os.getpid(), signal.SIGINT)
+                            time.sleep(60)
+                except KeyboardInterrupt:
+                    print("interrupted")
+        """
+        done = subprocess.run(
+            [PYTHON, "-c", textwrap.dedent(program).replace("EARLY", str(early))],
+            env=os.environ | {"PYTHONPATH": str(SOURCE / "analysis")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == ("" if early else "[0, 1] [0, 1]\n") + "interrupted\n", done.stderr
+        assert done.stderr == ""
+
     def test_without_a_cluster_dask_is_not_imported(self) -> None:
         program = "import sys, allotrope.commands.cli; print('distributed' in sys.modules)"
         environment = {"PYTHONPATH": str(SOURCE / "analysis")}

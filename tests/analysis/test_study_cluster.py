@@ -179,14 +179,14 @@ def test_an_interrupted_study_goes_on(
 @pytest.mark.parametrize(
     "run",
     [
-        "zorn.measure import run_group; run_group(['sleep', '61'], open('/dev/null', 'rb'), 1, 99)",
-        "barriers.measure import run; run(['sleep', '61'], 99)",
+        "system.launch import run_group; run_group(['sleep', '61'], 0, 1, 99)",
+        "study.barriers.measure import run; run(['sleep', '61'], 99)",
     ],
 )
 def test_what_a_study_runs_ends_with_it(run: str) -> None:
     """A worker that is killed takes the study with it; nothing may disturb the next one."""
     study = subprocess.Popen(
-        [PYTHON, "-c", f"from allotrope.study.{run}"],
+        [PYTHON, "-c", f"from allotrope.{run}"],
         env=os.environ | {"PYTHONPATH": str(SOURCE / "analysis")},
         text=True,
     )

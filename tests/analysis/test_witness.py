@@ -4,6 +4,8 @@
 import json
 import os
 import shutil
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 from allotrope.features.compare import witness
 from allotrope.system.allocators import Allocator, glibc
 from conftest import Command
+from test_cluster import command_of, wait_until
+from under import HANG
 
 
 def ask(mock: Command, tmp_path: Path, *words: str, path: str | None = None) -> dict[str, Any]:
@@ -88,6 +92,27 @@ def test_perf_counts_the_cpu_time(mock: Command, tmp_path: Path) -> None:
         assert 0.05 < one["cpu_seconds"] / one["our_cpu_seconds"] < 20
     mock_share = found["perf"][1]
     assert 0 <= mock_share["share_low"] <= mock_share["share"] <= mock_share["share_high"] <= 1
+
+
+@pytest.mark.parametrize("tool", ["hyperfine", "perf"])
+def test_what_a_witness_runs_ends_with_an_interruption(
+    mock: Command, tmp_path: Path, tool: str
+) -> None:
+    """A signal that is sent to the command alone."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    file = tmp_path / "pid"
+    script = f'read name </proc/$PPID/comm; [ "$name" = {tool} ] || exit 0; echo $$ >{file}; '
+    line = "compare --witness --rounds 1 -a glibc -- sh -c".split()
+    started = mock.start(*line, script + "exec sleep 3600", stdout=subprocess.DEVNULL)
+    wait_until(lambda: file.exists() and file.read_text().endswith("\n"), started)
+    pid = int(file.read_text())
+    started.terminate()
+    assert started.wait(timeout=HANG) == 130
+    deadline = time.monotonic() + 20  # far below the hour that it would take
+    while "sleep" in command_of(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_samples_are_read() -> None:

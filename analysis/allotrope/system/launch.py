@@ -15,7 +15,7 @@ import socket
 import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import IO, Any, Callable, Mapping, Sequence
 
 from .children import ENDING, ends_with_us, interruptions_held, signal_name
 from .errors import UserError
@@ -314,6 +314,41 @@ def launch_together(commands: Sequence[Launch]) -> list[Run]:
 def _close_all(gates: Sequence[socket.socket]) -> None:
     for gate in gates:
         gate.close()
+
+
+def run_group(
+    words: Sequence[str],
+    given: int | IO[bytes],
+    taken: int | IO[bytes],
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int | None, str]:
+    """Runs a command of several processes: its status (None: out of time) and what it wrote to
+    standard error. Whatever ends it ends all of them."""
+    child: subprocess.Popen[bytes] | None = None
+    try:
+        with interruptions_held() as pending:
+            child = subprocess.Popen(
+                words,
+                stdin=given,
+                stdout=taken,
+                stderr=subprocess.PIPE,
+                env=os.environ if environment is None else environment,
+                start_new_session=True,
+                preexec_fn=ends_with_us(),
+            )
+        if pending:
+            raise KeyboardInterrupt
+        _, errors = child.communicate(timeout=timeout)
+    except BaseException as reason:
+        if child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+        if isinstance(reason, subprocess.TimeoutExpired):
+            return None, ""
+        raise
+    return child.returncode, errors.decode(errors="replace")
 
 
 def run_to_its_end(

@@ -13,6 +13,7 @@ import platform
 import re
 import signal
 import sys
+from multiprocessing import resource_tracker
 from typing import Any, Callable, Iterator, Sequence
 
 from ...system.children import repeat_lost_interruptions
@@ -25,6 +26,12 @@ LOOK_SECONDS = 2.0  # how often it is seen whether there still are workers
 # For a worker of local:N that is started again; no other joins.
 LOCAL_GRACE_SECONDS = 5.0
 LOCAL = re.compile(r"local:(\d+)")
+# What a worker of local:N runs before it works: a terminal's Ctrl-C is the client's.
+DEAF = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+"""
 
 
 class SchedulerLost(Exception):
@@ -112,30 +119,40 @@ def scheduler_address(address: str) -> Iterator[str]:
         return
     import dask as settings
 
-    # Nothing of Dask's own is to be busy beside a measurement.
-    quiet = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
-    with settings.config.set(quiet):
-        with _ignored_interrupts():
-            cluster = dask().LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=0,
-                dashboard_address="127.0.0.1:0",
-                silence_logs=logging.CRITICAL,
+    preload = settings.config.get("distributed.worker.preload", [])
+    changed = {
+        # Nothing of Dask's own is to be busy beside a measurement.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "1s",
+        "distributed.worker.preload": [*([preload] if isinstance(preload, str) else preload), DEAF],
+        # A worker would tell of that before it hears that it is to be silent.
+        "distributed.nanny.pre-spawn-environ": {"DASK_LOGGING__DISTRIBUTED": "critical"},
+    }
+    with settings.config.set(changed), contextlib.ExitStack() as stack:
+        with _blocked_interrupts():
+            cluster = stack.enter_context(
+                dask().LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=0,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.CRITICAL,
+                )
             )
-        with cluster:
-            yield cluster.scheduler_address
+        yield cluster.scheduler_address
 
 
 @contextlib.contextmanager
-def _ignored_interrupts() -> Iterator[None]:
-    """Workers that are started meanwhile ignore a terminal's Ctrl-C, which is the client's."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _blocked_interrupts() -> Iterator[None]:
+    """One comes when the cluster is there. Dask's thread, which is made meanwhile and starts the
+    workers, keeps it blocked, so that each worker has it blocked until it is deaf."""
+    resource_tracker.ensure_running()  # that would unblock it when the first worker is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _need_certificate(address: str) -> None:

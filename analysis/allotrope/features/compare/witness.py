@@ -26,6 +26,7 @@ from typing import Any, Sequence
 from ...output.units import format_ratio
 from ...statistics.verdicts import leaves_out, overlap
 from ...system.allocators import OWN_VARIABLES, Allocator, package_version
+from ...system.launch import run_group
 from ...system.scratch import scratch_folder
 from ...system.shell import run_shell
 from .comparison import Comparison, Contender, Plan
@@ -96,15 +97,10 @@ def _ask_hyperfine(
     if plan.ignore_failure:
         options.append("--ignore-failure")
     lines = [shlex.join(_with_input(plan, one.allocator)) for one in contenders]
-    done = subprocess.run(
-        ["hyperfine", *options, "--", *lines],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
-    if done.returncode != 0 or not report.exists():
-        return None, f"hyperfine failed: {_complaint(done.stderr)}"
+    words = ["hyperfine", *options, "--", *lines]
+    status, errors = run_group(words, subprocess.DEVNULL, subprocess.DEVNULL)
+    if status != 0 or not report.exists():
+        return None, f"hyperfine failed: {_complaint(errors)}"
     times = [result["times"] for result in json.loads(report.read_text())["results"]]
     base = times[contenders.index(comparison.baseline)]
     return [_wall_result(comparison, *pair, base) for pair in zip(contenders, times)], None
@@ -173,11 +169,9 @@ def _sample(plan: Plan, allocator: Allocator, folder: Path) -> list[tuple[int, s
     record = record_line(data, SAMPLES_PER_SECOND, command_line(plan, allocator))
     output = Path(os.devnull) if plan.check == "none" else folder / "stdout"
     with open(plan.input or os.devnull, "rb") as given, output.open("wb") as taken:
-        done = subprocess.run(
-            record, env=os.environ, stdin=given, stdout=taken, stderr=subprocess.PIPE
-        )
-    if not data.exists() or (done.returncode != 0 and not plan.ignore_failure):
-        return f"perf failed: {_complaint(done.stderr.decode(errors='replace'))}"
+        status, errors = run_group(record, given, taken)
+    if not data.exists() or (status != 0 and not plan.ignore_failure):
+        return f"perf failed: {_complaint(errors)}"
     return take_samples(data)
 
 

@@ -10,13 +10,12 @@ and copies of the environment lie elsewhere in each round, and alike for all tha
 import hashlib
 import json
 import os
-import signal
 import statistics
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ...features.compare.accounts import read_accounts
 from ...features.compare.comparison import Load
@@ -24,9 +23,8 @@ from ...features.compare.measure import PADDING, order_of_round, padding_of_roun
 from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
-from ...system.children import ends_with_us
 from ...system.errors import UserError
-from ...system.launch import Launch, Run, launch
+from ...system.launch import Launch, Run, launch, run_group
 from ...system.native import last_line, read_reports, without_name
 from ...system.places import PLACES, built
 from .plan import (
@@ -114,35 +112,6 @@ class Workshop:
         text = self.errors.read_text(errors="replace") if self.errors.exists() else ""
         said = last_line(text)[:160]
         return run.ending() + (f" ({said})" if said else "")
-
-
-def run_group(
-    words: Sequence[str],
-    given: IO[bytes],
-    taken: IO[bytes] | int,
-    timeout: float,
-    environment: Mapping[str, str] | None = None,
-) -> tuple[int | None, str]:
-    """Runs a command of several processes: its status (None: out of time) and what it wrote to
-    standard error. Whatever ends it ends all of them."""
-    child = subprocess.Popen(
-        words,
-        stdin=given,
-        stdout=taken,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-        preexec_fn=ends_with_us(),
-    )
-    try:
-        _, errors = child.communicate(timeout=timeout)
-    except BaseException as reason:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        if isinstance(reason, subprocess.TimeoutExpired):
-            return None, ""
-        raise
-    return child.returncode, errors.decode(errors="replace")
 
 
 def probe(planned: Planned, workshop: Workshop) -> Result:
