@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import jsonschema
 import click
@@ -21,9 +21,11 @@ from allotrope.features.compare.comparison import Plan
 from allotrope.output.terminal import print_table, print_wrapped, terminal
 from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, markdown_table, width_of
 from allotrope.system.allocators import PEERS, glibc, libc_version
+from allotrope.system.children import interruptions_held
+from allotrope.system.launch import run_to_its_end
 from allotrope.system.shell import run_shell
 from conftest import Command
-from under import BUILD, PYTHON, SOURCE
+from under import BUILD, HANG, PYTHON, SOURCE
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
 # Prints what the loader has mapped into this very process.
@@ -585,15 +587,37 @@ def test_what_the_locale_has_no_sign_for_is_written(encoding: str, written: byte
     assert buffer.getvalue() == written
 
 
-def test_a_terminal_closes_once() -> None:
+def heard_once() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+
+
+def heard_while_held() -> None:
+    with interruptions_held() as pending:
+        signal.raise_signal(signal.SIGHUP)
+    assert pending == [signal.SIGHUP]
+
+
+def heard_of_a_program() -> None:
+    hang_up_both = "trap 'exit 3' HUP; kill -HUP $PPID; while :; do sleep 0.01; done"
+    assert run_to_its_end(["/bin/sh", "-c", hang_up_both], os.environ) == 3
+
+
+@pytest.mark.parametrize("hear", [heard_once, heard_while_held, heard_of_a_program])
+def test_a_terminal_closes_once(hear: Callable[[], None]) -> None:
     before = signal.getsignal(signal.SIGHUP)
     signal.signal(signal.SIGHUP, hang_up)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGHUP)
+        hear()
         signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_caller_who_ignores_ended_children_gets_their_status(real: Command) -> None:
+    ignoring = ["/usr/bin/env", "--ignore-signal=CHLD", *real.line("sites", "--", "false")]
+    done = subprocess.run(ignoring, env=real.environment(), capture_output=True, timeout=HANG)
+    assert done.returncode == 1
 
 
 def test_a_cell_of_markdown_is_a_line() -> None:

@@ -1173,6 +1173,22 @@ def run_of(memory: int) -> Run:
     )
 
 
+@pytest.mark.parametrize("missed, median", [(0, 20), (2, 20), (3, None), (5, None)])
+def test_a_round_without_a_look_at_memory_costs_that_round(
+    missed: int, median: float | None
+) -> None:
+    """Where most rounds had none, the others were seen by chance. A round that was not measured at
+    all is none."""
+    comparison = Comparison(Plan(["true"], [choose("glibc"), choose("blocks")], rounds=6))
+    for contender in comparison.contenders:
+        seen = [dataclasses.replace(run_of(1), tree_peak_bytes=20) for _ in range(5)]
+        contender.runs = [*seen, None]
+    for number in range(missed):
+        comparison.contenders[1].runs[number] = run_of(1)
+    summary = comparison.summary(comparison.contenders[1], "tree_peak_bytes")
+    assert (summary and summary.median) == median
+
+
 @pytest.mark.parametrize("processes, proven", [(1, True), (2, False), (None, False)])
 def test_a_report_proves_who_served_a_process_that_was_seen_alone(
     tmp_path: Path, processes: int | None, proven: bool

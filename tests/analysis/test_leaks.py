@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Sequence
 
+import click
 import pytest
 from conftest import Command
 from under import (
@@ -25,12 +26,15 @@ from under import (
     static_that_lingers,
 )
 
+from allotrope.commands import leaks as leaks_command
 from allotrope.features.leaks import scan
 from allotrope.features.leaks.ask import PUBLISHED, REPORT, need_reporter
 from allotrope.features.leaks.measure import Leaks
 from allotrope.features.leaks.output import headline, read_before
 from allotrope.features.sites.measure import Tally
+from allotrope.features.sites.snapshot import Unreadable
 from allotrope.output import pprof
+from allotrope.system.errors import UserError
 from allotrope.system.symbols import Place
 
 # A frame of a function that has ended may hold a stale pointer: it is written over.
@@ -422,6 +426,19 @@ def test_a_child_with_a_copy_of_the_memory_answers(
         end: count for end, count in counts.items() if not end.endswith(("ns", "bytes")) and count
     }
     assert told == ends
+
+
+@pytest.mark.parametrize("failure", [Unreadable("gone"), FileNotFoundError(2, "gone")])
+def test_a_process_that_ends_as_it_is_asked_is_told(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def ask(*_: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(leaks_command, "need_reporter", lambda pid: None)
+    monkeypatch.setattr(leaks_command, "ask", ask)
+    with pytest.raises(UserError, match="process 1 did not answer: .*gone"):
+        leaks_command.running(click.Context(click.Command("leaks")), ("1",))
 
 
 READER = (

@@ -15,8 +15,10 @@ from typing import Any, Iterator
 import pytest
 from allotrope.features.server.metrics import Metric, metric, metrics, read_metrics
 from allotrope.features.server.plan import Place, ServerPlan, check_server_plan
+from allotrope.features.server.run import _Loaded, _result
+from allotrope.system import process_tree
 from allotrope.system.errors import UserError
-from allotrope.system.process_tree import descendants, tree_usage
+from allotrope.system.process_tree import TreeUsage, Window, descendants, tree_usage
 from conftest import Command
 from under import BUILD, HANG, PYTHON, await_that, processes_that_name
 
@@ -189,6 +191,48 @@ class TestWhatIsMeasured:
         with subprocess.Popen(["sleep", "60"]) as child:
             assert child.pid in descendants(os.getpid())
             child.kill()
+
+    @pytest.mark.parametrize(
+        "looks, mean, end", [([1, 3, 5, 9], 4, 5), ([1, 9, 10], 5, 9), ([1], 1, 1), ([], None, None)]
+    )
+    def test_memory_of_a_window_without_a_look_is_that_around_it(
+        self, tmp_path: Path, looks: list[int], mean: float | None, end: float | None
+    ) -> None:
+        """A load of a few milliseconds. The looks are at as many seconds as bytes."""
+        samples = tmp_path / "samples"
+        samples.write_text("".join(f"{look * 10**9} {look} 1\n" for look in looks))
+        nothing = TreeUsage(0, 0, 0, 0, 1)
+        loaded = _Loaded({}, Window(2, 8, nothing, nothing), {}, ())
+        found = _result(None, loaded, None, None, samples)
+        assert (found.memory_mean_bytes, found.memory_end_bytes) == (mean, end)
+
+    def test_usage_of_a_tree_counts_a_child_that_ends_as_it_is_read(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its parent's account was read before it had it."""
+        burn = "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=1); input()"
+        script = '"$0" -c "$1"; echo reaped; read word'
+        real_clock, before = process_tree.cpu_clock, tree_usage(os.getpid())
+        ended: list[str] = []
+        with subprocess.Popen(
+            ["/bin/sh", "-c", script, PYTHON, burn],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        ) as parent:
+            assert parent.stdin and parent.stdout and parent.stdout.readline() == "burnt\n"
+
+            def clock(pid: int) -> float | None:
+                if pid == parent.pid and not ended:
+                    parent.stdin.write("\n")
+                    ended.append(parent.stdout.readline())
+                return real_clock(pid)
+
+            monkeypatch.setattr(process_tree, "cpu_clock", clock)
+            used = tree_usage(os.getpid()).since(before)
+            parent.communicate("\n")
+        assert ended == ["reaped\n"] and 0.25 < used.user_seconds + used.system_seconds
 
     def test_page_shows_memory_over_time(self, trial: Trial, tmp_path: Path) -> None:
         page = tmp_path / "page.html"

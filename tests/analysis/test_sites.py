@@ -12,9 +12,12 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Iterator, Sequence
 
+import click
 import pytest
+from allotrope.commands import sites as sites_command
 from allotrope.features.reach.served import NotSeen
 from allotrope.features.sites import page as sites_page
 from allotrope.features.sites import timeline as sites_timeline
@@ -25,6 +28,7 @@ from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_
 from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from allotrope.system.counters import Published
+from allotrope.system.errors import UserError
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
 from scipy import stats
@@ -741,6 +745,18 @@ class TestLooks:
                     return document
             time.sleep(0.05)
         raise AssertionError(done.stderr)
+
+    @pytest.mark.parametrize("is_there, said", [(True, "it grows"), (False, "has ended")])
+    def test_a_table_that_cannot_be_read_is_no_end(
+        self, monkeypatch: pytest.MonkeyPatch, is_there: bool, said: str
+    ) -> None:
+        def report() -> dict[str, Any]:
+            raise Unreadable("it grows")
+
+        table = SimpleNamespace(report=report, is_there=lambda: is_there)
+        monkeypatch.setattr(sites_command, "need_table", lambda _: table)
+        with pytest.raises(UserError, match=f"process 1.*{said}"):
+            sites_command.look_at(click.Context(click.Command("sites")), 1, None, None)
 
     def test_two_looks_and_their_difference(
         self, real: Command, tmp_path: Path, growing: Any

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -267,6 +268,31 @@ def test_one_that_was_just_started_is_waited_for(real: Command) -> None:
     )
     said, _ = child.communicate(timeout=HANG)
     assert child.returncode == 0 and "blocks" in said
+
+
+@pytest.mark.parametrize("failure", [ProcessLookupError(), struct.error(), None])
+def test_one_that_execs_as_it_is_looked_at_is_looked_at_again(
+    real: Command,
+    program: Path,
+    children: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception | None,
+) -> None:
+    """The kernel shows no memory of the image that was, or nothing at its addresses."""
+    children.append(start(real, "blocks", [str(program)]))
+    looks, find_published = [0], process.find_published
+
+    def find(pid: int, maps: list[str]) -> Any:
+        looks[0] += 1
+        if looks[0] > 1:
+            return find_published(pid, maps)
+        if failure is not None:
+            raise failure
+        maps.clear()
+        return None
+
+    monkeypatch.setattr(process, "find_published", find)
+    assert process.find(children[0].pid).published.allocator == "blocks" and looks == [2]
 
 
 def test_who_is_only_observed_is_told(

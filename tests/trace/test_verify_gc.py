@@ -12,6 +12,8 @@ import termios
 from pathlib import Path
 
 import pytest
+from allotrope.features.hidden import verify
+from allotrope.system.places import PLACES
 from conftest import Command
 from under import BUILD, HANG, PYTHON
 
@@ -153,6 +155,20 @@ def test_a_status_stands_beside_the_judgement(real: Command) -> None:
 def test_what_cannot_be_run_is_said(real: Command) -> None:
     done = real.run("verify-gc", "--", "/nonexistent/program")
     assert done.returncode == 127 and "not found" in done.stderr
+
+
+def test_a_recorder_that_opens_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may end before the tracer has begun."""
+    late = tmp_path / "tracer"
+    late.write_text(f'#!/bin/sh\nsleep 0.5; exec {BUILD / "trace" / PLACES.tracer.name} "$@"\n')
+    late.chmod(0o755)
+    monkeypatch.setattr(verify, "built", lambda _: late)
+    monkeypatch.setattr(verify, "recorder_line", lambda *_: ["/bin/false"])
+    judgement = verify.verify(["program"], 100)
+    assert judgement.verdict == "not judged" and judgement.status == 1
+    assert judgement.obstacle.startswith("the program could not be recorded: ")
 
 
 def test_an_exec_is_told_with_a_remedy_that_helps_here(real: Command) -> None:

@@ -13,7 +13,7 @@ from typing import Mapping, NoReturn
 import click
 
 from ..output.text import printable
-from ..system.children import repeat_lost_interruptions
+from ..system.children import ignore_hangups, repeat_lost_interruptions
 from .complaints import in_our_words
 from .words import Words
 
@@ -65,6 +65,7 @@ def main() -> NoReturn:
     for number, ends in ((signal.SIGTERM, signal.default_int_handler), (signal.SIGHUP, hang_up)):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, ends)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller's ignoring would cost all statuses
     repeat_lost_interruptions()
     try:
         status = cli.main(prog_name=PROGRAM, standalone_mode=False)
@@ -82,14 +83,13 @@ def main() -> NoReturn:
         if error.errno == errno.EPIPE:
             end(128 + signal.SIGPIPE)
         what = "write to standard output" if error.filename is None else f"use {error.filename}"
-        end(2, f"cannot {what}: {error.strerror}")
+        end(2, f"cannot {what}: {error.strerror or error}")
     sys.exit(status or 0)
 
 
 def hang_up(number: int, frame: FrameType | None) -> None:
-    """Of a terminal that closes both the shell and the kernel tell. The second time must not cost
-    the results that are being written."""
-    signal.signal(number, signal.SIG_IGN)
+    """Ends us as Ctrl-C does, once."""
+    ignore_hangups()
     signal.default_int_handler(number, frame)
 
 

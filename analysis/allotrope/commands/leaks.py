@@ -148,7 +148,7 @@ def running(context: click.Context, command: tuple[str, ...]) -> Leaks:
     table = need_reporter(int(command[0]))
     try:
         return with_places([ask(table, lambda text: click.echo(text, err=True))])
-    except Unreadable as error:
+    except (Unreadable, OSError) as error:
         raise UserError(f"process {command[0]} did not answer: {error}", 1) from None
 
 

@@ -152,7 +152,9 @@ def look_at(context: click.Context, pid: int, every: str | None, file: str | Non
     for number, moment in enumerate(repeated(seconds or 1)):
         try:
             now = with_names(table.report() | about_table(table), 1)
-        except (Unreadable, OSError):
+        except (Unreadable, OSError) as error:
+            if table.is_there():
+                raise UserError(f"--pid: process {pid} cannot be read: {error}", 1) from None
             if before is None:
                 raise UserError(f"--pid: process {pid} has ended", 1) from None
             return 0  # it has ended, as processes do

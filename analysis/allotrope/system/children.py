@@ -56,7 +56,7 @@ def was_killed(program: Path, status: int) -> str:
 @contextlib.contextmanager
 def interruptions_held() -> Iterator[list[int]]:
     """Collects ENDING instead of acting on them; signals belong to the main thread, so
-    elsewhere there is nothing to hold."""
+    elsewhere there is nothing to hold. Who finds some ends, and heeds no second SIGHUP."""
     pending: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield pending
@@ -71,6 +71,14 @@ def interruptions_held() -> Iterator[list[int]]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+        if signal.SIGHUP in pending:
+            ignore_hangups()
+
+
+def ignore_hangups() -> None:
+    """After the first: of a terminal that closes both the shell and the kernel tell, and the second
+    must not cost the results that are being written."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def repeat_lost_interruptions() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Callable, Mapping, Sequence
 
-from .children import ENDING, ends_with_us, interruptions_held, signal_name
+from .children import ENDING, ends_with_us, ignore_hangups, interruptions_held, signal_name
 from .errors import UserError
 from .places import PLACES, built
 from .scratch import scratch_folder
@@ -358,8 +358,8 @@ def run_to_its_end(
     stdout: int | None = None,
 ) -> int:
     """Its status. An interruption is the program's: a signal from the terminal has reached it, and
-    one that was sent to us is passed on. A KILL of us kills it. started: is told its process id.
-    stdout: what it has there, if not ours."""
+    one that was sent to us is passed on; after a SIGHUP no other is heeded. A KILL of us kills it.
+    started: is told its process id. stdout: what it has there, if not ours."""
     watched = {*ENDING, signal.SIGCHLD}
     ends = ends_with_us()
 
@@ -373,6 +373,8 @@ def run_to_its_end(
             started(child.pid)
             while child.poll() is None:
                 came = signal.sigwaitinfo(watched)
+                if came.si_signo == signal.SIGHUP:
+                    ignore_hangups()
                 if came.si_signo != signal.SIGCHLD and came.si_code <= 0:
                     child.send_signal(came.si_signo)
             return child.returncode

@@ -4,15 +4,17 @@
 A process's CPU time comes from its clock, to the nanosecond, threads that have ended included. What
 it had from children that it waited for is in the kernel's ticks (10 ms). The split into user and
 system time is the kernel's own, by ticks. A process that ends between two readings goes over to
-its parent's account, so that the difference of two readings misses nothing.
+its parent's account, so that the difference of two readings misses nothing. One that ends during a
+reading, after its parent was read, would be in neither account: then all is read again.
 """
 
 import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Mapping
+from typing import Mapping, Sequence
 
+MOST_READINGS = 10  # of a tree in which processes end all the time
 TICKS = os.sysconf("SC_CLK_TCK")
 # Of /proc/PID/stat, counted behind the command's name.
 STATE, PARENT, GROUP, SESSION = 0, 1, 2, 3
@@ -98,10 +100,24 @@ def age_seconds(pid: int) -> float:
 
 def tree_usage(root: int) -> TreeUsage:
     """What the descendants of `root` have used; what it waited for itself counts as theirs."""
+    for _ in range(MOST_READINGS):
+        before = _started(root)
+        found = _read_usage(root, list(before))
+        if before.items() <= _started(root).items():
+            break
+    return found
+
+
+def _started(root: int) -> dict[int, int]:
+    """When each of the descendants was started, by which it differs from another of its number."""
+    fields = {pid: stat_fields(pid) for pid in descendants(root)}
+    return {pid: known[STARTED] for pid, known in fields.items() if known}
+
+
+def _read_usage(root: int, pids: Sequence[int]) -> TreeUsage:
     user = system = 0.0
     minor = major = 0
     by_process: dict[int, float] = {}
-    pids = descendants(root)
     for pid in pids:
         fields = stat_fields(pid)
         if not fields:

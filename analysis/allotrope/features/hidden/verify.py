@@ -6,16 +6,17 @@ The trace is not kept: it goes through a pipe to allotrope-trace, which looks fo
 blocks (trace/inspect/unsafe.c).
 """
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Sequence
+from typing import BinaryIO, Iterator, Sequence
 
 from ...system import allocators
-from ...system.children import signal_name, was_killed
+from ...system.children import ends_with_us, interruptions_held, signal_name, was_killed
 from ...system.launch import run_to_its_end
 from ...system.native import last_line, without_name
 from ...system.places import PLACES, built
@@ -84,12 +85,15 @@ def obstacle(answer: dict[str, int], status: int) -> str:
     return ""
 
 
-def close_unopened(pipe: Path) -> None:
-    """The tracer waits for somebody to write, and the recorder has ended."""
-    try:
-        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:
-        pass
+@contextlib.contextmanager
+def opened(pipe: Path) -> Iterator[tuple[int, BinaryIO]]:
+    """Its end for the tracer, and one that holds it open until the recorder, which opens it by its
+    name or never, has ended."""
+    os.mkfifo(pipe, 0o600)
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as given:
+        with open(pipe, "wb", buffering=0) as held:
+            os.set_blocking(given.fileno(), True)
+            yield given.fileno(), held
 
 
 def verify(command: Sequence[str], every: int, stdout: int | None = None) -> Judgement:
@@ -101,21 +105,26 @@ def verify(command: Sequence[str], every: int, stdout: int | None = None) -> Jud
     with scratch_folder() as folder:
         pipe = folder / "trace"
         line = recorder_line(str(pipe), tuple(command), spec, 1, False)
-        os.mkfifo(pipe, 0o600)
-        tracer = [str(built(PLACES.tracer)), "unsafe", str(pipe)]
-        # In a process group of its own it reads to the end, whatever the terminal says.
-        with subprocess.Popen(
-            tracer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-        ) as reader:
-            status = run_to_its_end(line, environment, stdout=stdout)
-            close_unopened(pipe)
-            output, said = reader.communicate()
+        tracer = [str(built(PLACES.tracer)), "unsafe", "-"]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with opened(pipe) as (given, held):
+            with interruptions_held() as pending:
+                # In a process group of its own it reads to the end, whatever the terminal says.
+                reader = subprocess.Popen(
+                    tracer, stdin=given, process_group=0, preexec_fn=ends_with_us(), **streams
+                )
+            with reader, held:
+                if pending:
+                    raise KeyboardInterrupt
+                status = run_to_its_end(line, environment, stdout=stdout)
+                held.close()
+                output, said = reader.communicate()
     try:
         answer = json.loads(output)
     except ValueError:
         killed = was_killed(PLACES.tracer, reader.returncode)
-        why = killed or without_name(last_line(said)) or "the program could not be recorded"
-        return Judgement(0, 0, 0, (), status, why)
+        why = killed or without_name(last_line(said)).removeprefix("-: ") or "it said nothing"
+        return Judgement(0, 0, 0, (), status, f"the program could not be recorded: {why}")
     found = tuple(Use(**use) for use in answer["found"])
     return Judgement(
         answer["collections"],

@@ -162,7 +162,7 @@ def _result(
         return ServerRun(**known, trouble=trouble, start_seconds=ready)
     window = loaded.window
     memory = read_samples(samples)
-    during = [size for at, size in memory if window.began <= at <= window.ended]
+    during = _seen_during(memory, window)
     known |= loaded.usage | {"wall_seconds": window.ended - window.began}
     if memory:
         known |= {"tree_peak_bytes": max(size for _, size in memory)}
@@ -178,6 +178,14 @@ def _result(
         timeline=_thin([(at - window.began, size) for at, size in memory]),
         window=window,
     )
+
+
+def _seen_during(memory: Sequence[tuple[float, float]], window: Window) -> list[float]:
+    """Bytes. Where no look fell into the window, what was seen last before it and first after."""
+    during = [size for at, size in memory if window.began <= at <= window.ended]
+    before = [size for at, size in memory if at < window.began]
+    after = [size for at, size in memory if at > window.ended]
+    return during or before[-1:] + after[:1]
 
 
 _NEVER_RAN: dict[str, Any] = {

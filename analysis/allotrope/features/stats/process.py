@@ -16,7 +16,7 @@ from ...system.counters import (
     why_unreadable,
 )
 from ...system.errors import UserError
-from ...system.process_tree import age_seconds, proc_text
+from ...system.process_tree import age_seconds, image_of, proc_text
 
 SCHEMA = "allotrope.live/1"
 PATIENCE_SECONDS = 10  # how old a process is that is not waited for
@@ -157,7 +157,7 @@ def _look_for(pid: int) -> Process:
     except PermissionError:
         raise UserError(why_unreadable(pid)) from None
     except (OSError, struct.error):
-        raise _ended(pid) from None
+        maps, published = [], None
     if published is not None and published.allocator == OBSERVED:
         raise UserError(
             f"process {pid} ({_command(pid)}) has an allocator that is not ours, and its heap is "
@@ -165,6 +165,8 @@ def _look_for(pid: int) -> Process:
         )
     if published is not None:
         return Process(pid, started, published)
+    if not maps and image_of(pid) is not None:
+        raise NotOurs(f"process {pid} became another program (exec) as it was looked at; ask again")
     if not maps:
         raise UserError(f"process {pid} has no memory: it is a kernel thread or has just ended")
     raise NotOurs(
