@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The words of the command: run, list, and how bad questions are answered."""
 
+import contextlib
 import io
 import json
 import os
@@ -9,8 +10,10 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
+import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import jsonschema
 import click
@@ -20,12 +23,14 @@ from allotrope.commands.compare import compare_with_progress
 from allotrope.features.compare.comparison import Plan
 from allotrope.output.terminal import print_table, print_wrapped, terminal
 from allotrope.output.text import WIDTH_WITHOUT_TERMINAL, markdown_table, width_of
+from allotrope.system import shell
 from allotrope.system.allocators import PEERS, glibc, libc_version
 from allotrope.system.children import interruptions_held
 from allotrope.system.launch import run_to_its_end
+from allotrope.system.process_tree import children_of, image_of
 from allotrope.system.shell import run_shell
 from conftest import Command
-from under import BUILD, HANG, PYTHON, SOURCE
+from under import BUILD, HANG, PYTHON, SOURCE, await_that, processes_that_name
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
 # Prints what the loader has mapped into this very process.
@@ -756,3 +761,62 @@ def test_a_shell_that_is_being_started_ends_with_an_interruption(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert not Path(f"/proc/{started[0]}").exists()
+
+
+def test_a_shell_that_was_just_started_ends_with_an_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the moment in which signals are heeded again."""
+    started = []
+
+    @contextlib.contextmanager
+    def held() -> Iterator[list[int]]:
+        yield []
+        started.extend(children_of(os.getpid()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shell, "interruptions_held", held)
+    with pytest.raises(KeyboardInterrupt):
+        run_shell("sleep 1200")
+    assert started and not any(Path(f"/proc/{pid}").exists() for pid in started)
+
+
+@pytest.mark.parametrize("wait", [0, 0.001, 0.002, 0.004])
+def test_what_a_shell_is_about_to_start_ends_with_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wait: float
+) -> None:
+    """It started one between our look at its children and its end."""
+    never = tmp_path / "never"
+    os.mkfifo(never)
+
+    @contextlib.contextmanager
+    def held() -> Iterator[list[int]]:
+        yield []
+        time.sleep(wait)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shell, "interruptions_held", held)
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            run_shell(f"for i in 1 2 3 4 5 6 7 8 9; do read line <{never} & done; wait")
+    left = processes_that_name(tmp_path)
+    for pid in left:
+        os.kill(int(pid), signal.SIGKILL)
+    assert not left
+
+
+def test_a_preparation_that_heeds_no_term_ends_with_an_interruption(tmp_path: Path) -> None:
+    """Its shell, which does, is no sign of its end."""
+    file = tmp_path / "pid"
+    deaf = f"trap '' TERM; echo $$ >{file}; while :; do sleep 0.1; done"
+
+    def interrupt() -> None:
+        await_that(lambda: file.exists() and file.read_text().endswith("\n"))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_shell(f"sh -c {shlex.quote(deaf)}; true")
+    thread.join()
+    assert image_of(int(file.read_text())) is None

@@ -68,7 +68,10 @@ def test_what_no_text_may_hold_is_escaped(tmp_path: Path) -> None:
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "state"
     replace_file(file, "old")
+    left = file.with_name(f".{file.name}.{os.getpid()}.new")
+    left.touch()  # by one that was killed
     replace_file(file, "new")
+    left.unlink()
     assert file.read_text() == "new" and list(file.parent.iterdir()) == [file]
     with pytest.raises(UserError, match=f"cannot write {file}/below"):
         replace_file(file / "below", "text")

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from allotrope.system.scratch import PREFIX, remove_ownerless, scratch_folder
+from allotrope.system.scratch import MARK, PREFIX, remove_ownerless, scratch_folder
 from conftest import Command
 from under import PYTHON, SOURCE, await_that, processes_that_name
 
@@ -56,6 +57,25 @@ def test_a_killed_owners_folder_goes_with_the_next_and_a_living_ones_stays(place
     finally:
         living.kill()
         living.wait()
+
+
+def test_a_folder_whose_owner_is_killed_as_it_removes_it_goes_with_the_next(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its mark, which goes last."""
+    unlink = os.unlink
+
+    def killed_behind_the_mark(path: Any, **given: Any) -> None:
+        unlink(path, **given)
+        if os.path.basename(path) == MARK:
+            raise SystemExit
+
+    monkeypatch.setattr(os, "unlink", killed_behind_the_mark)
+    with pytest.raises(SystemExit), scratch_folder() as folder:
+        for number in range(20):
+            (folder / str(number)).touch()
+            (folder / f"in-{number}").mkdir()
+    assert not list(folder.iterdir())
 
 
 def test_folders_that_only_look_like_ours_stay(place: Path) -> None:

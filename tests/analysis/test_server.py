@@ -16,7 +16,7 @@ import pytest
 from allotrope.features.server.metrics import Metric, metric, metrics, read_metrics
 from allotrope.features.server.plan import Place, ServerPlan, check_server_plan
 from allotrope.features.server.run import _Loaded, _result
-from allotrope.system import process_tree
+from allotrope.system import launch, process_tree
 from allotrope.system.errors import UserError
 from allotrope.system.process_tree import TreeUsage, Window, descendants, tree_usage
 from conftest import Command
@@ -182,6 +182,19 @@ class TestWhatIsMeasured:
         # Two of the reference, one that sees who serves it, one round.
         assert log.read_text() == "setup\ncleanup\n" * 4
 
+    def test_a_launcher_without_a_report_costs_no_interruption(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(launch, "built", lambda _: Path("/bin/true"))
+        places: dict[str, Any] = {"folder": tmp_path, "stderr": tmp_path / "stderr"}
+        with pytest.raises(KeyboardInterrupt):
+            with launch.Running(
+                ["server"], **places, environment={}, unset=(), processors=(), grace=1
+            ) as server:
+                raise KeyboardInterrupt
+        with pytest.raises(UserError, match="gave no report"):
+            server.account()
+
     def test_usage_of_a_tree_counts_children_that_ended(self) -> None:
         before = tree_usage(os.getpid())
         burn = "import time\nwhile time.process_time() < 0.3: pass"
@@ -193,7 +206,8 @@ class TestWhatIsMeasured:
             child.kill()
 
     @pytest.mark.parametrize(
-        "looks, mean, end", [([1, 3, 5, 9], 4, 5), ([1, 9, 10], 5, 9), ([1], 1, 1), ([], None, None)]
+        "looks, mean, end",
+        [([1, 3, 5, 9], 4, 5), ([1, 9, 10], 5, 9), ([1], 1, 1), ([], None, None)],
     )
     def test_memory_of_a_window_without_a_look_is_that_around_it(
         self, tmp_path: Path, looks: list[int], mean: float | None, end: float | None
@@ -210,7 +224,9 @@ class TestWhatIsMeasured:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its parent's account was read before it had it."""
-        burn = "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=1); input()"
+        burn = (
+            "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=1); input()"
+        )
         script = '"$0" -c "$1"; echo reaped; read word'
         real_clock, before = process_tree.cpu_clock, tree_usage(os.getpid())
         ended: list[str] = []

@@ -117,7 +117,7 @@ def _replace(file: Path, data: bytes) -> None:
         file.write_bytes(data)
         return
     start = os.fsdecode(os.fsencode(file.name)[:200])  # a name has 255 bytes at most
-    fresh = file.with_name(f".{start}.{os.getpid()}.new")
+    fresh = file.with_name(f".{start}.{os.urandom(4).hex()}.new")
     try:
         with fresh.open("xb") as output:
             if file.exists():

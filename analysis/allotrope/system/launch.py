@@ -149,7 +149,6 @@ class Running:
         TERM and KILL. The rest as for launch(). Standard output goes where standard error does."""
         self.report = folder / "report.json"
         self.samples = folder / "samples"
-        self.run: Run | None = None  # once it has ended
         one = Launch(
             command,
             environment=environment,
@@ -186,18 +185,19 @@ class Running:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.launcher.wait(seconds)
 
-    def stop(self) -> Run:
+    def stop(self) -> None:
         """Asks with TERM, and kills what does not listen within the grace."""
-        if self.run is None:
-            if not self.has_ended():
-                self.launcher.terminate()
-            try:
-                self.launcher.wait()
-            except KeyboardInterrupt:
-                self.launcher.wait()
-                raise
-            self.run = _read_report_file(self.report, self.launcher.returncode)
-        return self.run
+        if not self.has_ended():
+            self.launcher.terminate()
+        try:
+            self.launcher.wait()
+        except KeyboardInterrupt:
+            self.launcher.wait()
+            raise
+
+    def account(self) -> Run:
+        """Once it was stopped. Raises UserError when the launcher has left none."""
+        return _read_report_file(self.report, self.launcher.returncode)
 
 
 def _variables(environment: Mapping[str, str], unset: Sequence[str]) -> list[str]:

@@ -90,6 +90,18 @@ def image_of(pid: int) -> Image | None:
     return Image(fields[STARTED], fields[CODE], fields[STACK]) if fields and fields[CODE] else None
 
 
+def start_times(pids: Sequence[int]) -> dict[int, int]:
+    """Of those that there are, as in Image; one that has ended is there until it is waited for."""
+    fields = {pid: stat_fields(pid) for pid in pids}
+    return {pid: known[STARTED] for pid, known in fields.items() if known}
+
+
+def has_stopped(pid: int) -> bool | None:
+    """By a signal. None when the process has ended."""
+    state = _read(f"/proc/{pid}/stat").rpartition(b") ")[2][:1]
+    return None if state in (b"", b"Z", b"X") else state in (b"T", b"t")
+
+
 def age_seconds(pid: int) -> float:
     """How long ago the process was made. Raises ProcessLookupError when it is gone."""
     fields = stat_fields(pid)
@@ -101,17 +113,11 @@ def age_seconds(pid: int) -> float:
 def tree_usage(root: int) -> TreeUsage:
     """What the descendants of `root` have used; what it waited for itself counts as theirs."""
     for _ in range(MOST_READINGS):
-        before = _started(root)
+        before = start_times(descendants(root))
         found = _read_usage(root, list(before))
-        if before.items() <= _started(root).items():
+        if before.items() <= start_times(descendants(root)).items():
             break
     return found
-
-
-def _started(root: int) -> dict[int, int]:
-    """When each of the descendants was started, by which it differs from another of its number."""
-    fields = {pid: stat_fields(pid) for pid in descendants(root)}
-    return {pid: known[STARTED] for pid, known in fields.items() if known}
 
 
 def _read_usage(root: int, pids: Sequence[int]) -> TreeUsage:

@@ -31,7 +31,7 @@ def scratch_folder() -> Iterator[Path]:
             os.rename(folder / f"{MARK}.new", folder / MARK)
             yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
 
 
 @functools.cache
@@ -43,6 +43,17 @@ def remove_ownerless() -> None:
             try:
                 if os.fstat(mark).st_uid == os.geteuid():
                     fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _remove(folder)
             finally:
                 os.close(mark)
+
+
+def _remove(folder: Path) -> None:
+    """The mark last: who is killed meanwhile leaves what the next finds."""
+    with contextlib.suppress(OSError):
+        for one in folder.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                shutil.rmtree(one, ignore_errors=True)
+            elif one.name != MARK:
+                one.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)

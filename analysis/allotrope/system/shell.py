@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Mapping, Sequence
 
 from .children import interruptions_held
 from .native import last_line
-from .process_tree import descendants
+from .process_tree import children_of, has_stopped, image_of, start_times
 
 GRACE_SECONDS = 2.0  # between TERM and KILL
 
@@ -37,28 +38,59 @@ def run_shell(
     line = ["/bin/sh", *options.split(), script]
     settings = {"env": os.environ} | settings  # see launch.py
     files: dict[str, Any] = {"stdin": stdin, "stdout": subprocess.DEVNULL}
+    shell: subprocess.Popen[bytes] | None = None
     with tempfile.TemporaryFile() as errors:
-        with interruptions_held() as pending:
-            started = subprocess.Popen(line, stderr=errors, **files, **settings)
-        with started as shell:
-            try:
-                if pending:
-                    raise KeyboardInterrupt
-                status = shell.wait()
-            except BaseException:
+        try:
+            with interruptions_held() as pending:
+                shell = subprocess.Popen(line, stderr=errors, **files, **settings)
+            if pending:
+                raise KeyboardInterrupt
+            status = shell.wait()
+        except BaseException:
+            if shell is not None:
                 _end(shell)
-                raise
+            raise
         errors.seek(0)
         return Said(status, last_line(errors.read()))
 
 
 def _end(shell: subprocess.Popen[bytes]) -> None:
     """And what it waits for: a signal that was sent to us has reached neither."""
-    tree = [*descendants(shell.pid), shell.pid]
+    tree: dict[int, int] = {}
+    roots = [shell.pid]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in tree:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            shell.wait(GRACE_SECONDS)
-            return
+        tree |= start_times(_stopped(roots))
+        for pid in _running(tree):
+            _send(pid, number)
+            _send(pid, signal.SIGCONT)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while (roots := _running(tree)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    shell.wait()
+
+
+def _stopped(roots: Sequence[int]) -> list[int]:
+    """They and their descendants. Each has stopped before its children are listed: a fork that has
+    begun is not undone by a signal."""
+    found: list[int] = []
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        _send(pid, signal.SIGSTOP)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while has_stopped(pid) is False and time.monotonic() < deadline:
+            time.sleep(0.001)
+        found.append(pid)
+        waiting += children_of(pid)
+    return found
+
+
+def _running(tree: Mapping[int, int]) -> list[int]:
+    """Those that were started then and have not ended."""
+    images = {pid: image_of(pid) for pid in tree}
+    return [pid for pid, image in images.items() if image and image.started == tree[pid]]
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

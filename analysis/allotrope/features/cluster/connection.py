@@ -24,7 +24,7 @@ PACKAGE = "python3-distributed"
 PATIENCE_SECONDS = 60
 LOOK_SECONDS = 2.0  # how often it is seen whether there still are workers
 # For a worker of local:N that is started again; no other joins.
-LOCAL_GRACE_SECONDS = 5.0
+LOCAL_GRACE_SECONDS = 20.0
 LOCAL = re.compile(r"local:(\d+)")
 # What a worker of local:N runs before it works: a terminal's Ctrl-C is the client's.
 DEAF = """

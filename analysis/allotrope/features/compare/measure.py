@@ -362,7 +362,7 @@ class Runner:
             run = self._run(contender.allocator, "latencies", settings)
             contender.latency = read_latencies(folder)
             for file in folder.iterdir():
-                file.unlink()
+                file.unlink(missing_ok=True)
             if not self._ended_well(run):
                 contender.latency = None
                 how = self._ending(run)
@@ -534,4 +534,4 @@ def _empty(*folders: Path) -> None:
     """The next contender of the same name writes there."""
     for folder in folders:
         for file in folder.iterdir():
-            file.unlink()
+            file.unlink(missing_ok=True)

@@ -106,12 +106,16 @@ def verify(command: Sequence[str], every: int, stdout: int | None = None) -> Jud
         pipe = folder / "trace"
         line = recorder_line(str(pipe), tuple(command), spec, 1, False)
         tracer = [str(built(PLACES.tracer)), "unsafe", "-"]
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with opened(pipe) as (given, held):
             with interruptions_held() as pending:
                 # In a process group of its own it reads to the end, whatever the terminal says.
                 reader = subprocess.Popen(
-                    tracer, stdin=given, process_group=0, preexec_fn=ends_with_us(), **streams
+                    tracer,
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    process_group=0,
+                    preexec_fn=ends_with_us(),
                 )
             with reader, held:
                 if pending:

@@ -31,7 +31,7 @@ from .metrics import REQUESTS, Metric, read_metrics
 from .plan import Place, Processors, ServerPlan, answers, free_port
 
 READY_EVERY = 0.02
-END_SEEN_WITHIN = 2.0  # a load fails at once when the server dies; our launcher needs a moment
+END_SEEN_WITHIN = 10.0  # a load fails at once when the server dies; our launcher needs a moment
 STARTS = 3  # a port that was free may be taken before the server gets it
 METRIC = "metric:"  # how a metric's quantity is called
 QUANTITIES = ("cpu_per_request_seconds", "memory_mean_bytes", "memory_end_bytes", "start_seconds")
@@ -121,7 +121,7 @@ def _lost_port(run: ServerRun, place: Place) -> bool:
 
 def _serve_at(plan: ServerPlan, around: Surroundings, place: Place, folder: Path) -> ServerRun:
     loaded, trouble, ready = None, None, None
-    run: Run | None = None
+    server: Running | None = None
     samples: Path = folder / "samples"
     try:
         if plan.setup is not None:
@@ -138,11 +138,8 @@ def _serve_at(plan: ServerPlan, around: Surroundings, place: Place, folder: Path
             directory=around.directory,
             watcher=around.watcher,
         ) as server:
-            try:
-                ready = _await_ready(plan, place, around, server)
-                loaded = _load(plan, place, around, server)
-            finally:
-                run = server.stop()
+            ready = _await_ready(plan, place, around, server)
+            loaded = _load(plan, place, around, server)
     except ServerFailed as failed:
         trouble = str(failed)
     finally:
@@ -151,6 +148,7 @@ def _serve_at(plan: ServerPlan, around: Surroundings, place: Place, folder: Path
                 _helper("--cleanup", plan.cleanup, place, around)
             except ServerFailed as failed:
                 trouble = trouble or str(failed)
+    run = server.account() if server is not None else None
     return _result(run, loaded, trouble, ready, samples)
 
 
@@ -317,7 +315,8 @@ def _await_ready(plan: ServerPlan, place: Place, around: Surroundings, server: R
 
 
 def _explain_end(when: str, server: Running) -> str:
-    run = server.stop()
+    server.stop()
+    run = server.account()
     return f"the server ended {when}: {run.ending()}"
 
 

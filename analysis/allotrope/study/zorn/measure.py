@@ -244,7 +244,7 @@ def _own_account(
     run = workshop.run(form, allocator, timeout, command, fixed_addresses=True, **settings)
     heap, reports = read_accounts(folder), read_reports(folder)
     for file in folder.iterdir():
-        file.unlink()
+        file.unlink(missing_ok=True)
     if failure := workshop.failure(run):
         return {"failure": failure}
     if heap is None:
@@ -284,7 +284,7 @@ def _libgc_account(
     run = workshop.run(form, allocator, timeout, fixed_addresses=True, LIBGC_STATS=str(folder))
     reports = read_reports(folder)
     for file in folder.iterdir():
-        file.unlink()
+        file.unlink(missing_ok=True)
     if failure := workshop.failure(run):
         return {"failure": failure}
     if not reports:
