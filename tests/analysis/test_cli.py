@@ -27,7 +27,7 @@ from allotrope.system import shell
 from allotrope.system.allocators import PEERS, glibc, libc_version
 from allotrope.system.children import interruptions_held
 from allotrope.system.launch import run_to_its_end
-from allotrope.system.process_tree import children_of, image_of
+from allotrope.system.process_tree import children_of
 from allotrope.system.shell import run_shell
 from conftest import Command
 from under import BUILD, HANG, PYTHON, SOURCE, await_that, processes_that_name
@@ -620,9 +620,17 @@ def test_a_terminal_closes_once(hear: Callable[[], None]) -> None:
 
 
 def test_a_caller_who_ignores_ended_children_gets_their_status(real: Command) -> None:
-    ignoring = ["/usr/bin/env", "--ignore-signal=CHLD", *real.line("sites", "--", "false")]
-    done = subprocess.run(ignoring, env=real.environment(), capture_output=True, timeout=HANG)
-    assert done.returncode == 1
+    """What `run` becomes is the caller's and ignores them as well."""
+
+    def ignoring(*words: str) -> subprocess.CompletedProcess[str]:
+        line = ["/usr/bin/env", "--ignore-signal=CHLD", *real.line(*words)]
+        return subprocess.run(
+            line, env=real.environment(), capture_output=True, text=True, timeout=HANG
+        )
+
+    assert ignoring("sites", "--", "false").returncode == 1
+    told = ignoring("run", "-a", "glibc", "--", "grep", "SigIgn", "/proc/self/status").stdout
+    assert int(told.split()[1], 16) >> signal.SIGCHLD - 1 & 1
 
 
 def test_a_cell_of_markdown_is_a_line() -> None:
@@ -767,13 +775,14 @@ def test_a_shell_that_was_just_started_ends_with_an_interruption(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the moment in which signals are heeded again."""
-    started = []
+    started, before = [], children_of(os.getpid())
 
     @contextlib.contextmanager
     def held() -> Iterator[list[int]]:
         yield []
-        started.extend(children_of(os.getpid()))
-        raise KeyboardInterrupt
+        if not started:
+            started.extend(set(children_of(os.getpid())) - set(before))
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(shell, "interruptions_held", held)
     with pytest.raises(KeyboardInterrupt):
@@ -789,13 +798,17 @@ def test_what_a_shell_is_about_to_start_ends_with_an_interruption(
     never = tmp_path / "never"
     os.mkfifo(never)
 
-    @contextlib.contextmanager
-    def held() -> Iterator[list[int]]:
-        yield []
-        time.sleep(wait)
-        raise KeyboardInterrupt
+    held = []
 
-    monkeypatch.setattr(shell, "interruptions_held", held)
+    @contextlib.contextmanager
+    def hold() -> Iterator[list[int]]:
+        yield []
+        held.append(1)
+        if len(held) % 2 == 1:  # else it is ended
+            time.sleep(wait)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(shell, "interruptions_held", hold)
     for _ in range(5):
         with pytest.raises(KeyboardInterrupt):
             run_shell(f"for i in 1 2 3 4 5 6 7 8 9; do read line <{never} & done; wait")
@@ -805,18 +818,50 @@ def test_what_a_shell_is_about_to_start_ends_with_an_interruption(
     assert not left
 
 
-def test_a_preparation_that_heeds_no_term_ends_with_an_interruption(tmp_path: Path) -> None:
-    """Its shell, which does, is no sign of its end."""
+DEAF = "trap '' TERM; echo $$ >{file}; while :; do sleep 0.1; done"
+HEADLESS = """
+import ctypes, os, signal, threading
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def write():
+    while os.path.exists("/proc/self/exe"):  # gone with the first thread
+        pass
+    open({file!r}, "w").write(f"{{os.getpid()}}\\n")
+    signal.sigwait({{signal.SIGUSR1}})
+threading.Thread(target=write).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("kind", ["deaf", "headless"])
+def test_a_preparation_that_heeds_no_term_ends_with_an_interruption(
+    tmp_path: Path, kind: str, times: int
+) -> None:
+    """Its shell, which does, is no sign of its end, nor is that of its first thread. A second
+    interruption costs the wait alone."""
     file = tmp_path / "pid"
-    deaf = f"trap '' TERM; echo $$ >{file}; while :; do sleep 0.1; done"
+    deaf = ["sh", "-c", DEAF.format(file=file)]
+    headless = [PYTHON, "-c", HEADLESS.format(file=str(file))]
 
     def interrupt() -> None:
         await_that(lambda: file.exists() and file.read_text().endswith("\n"))
-        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)  # Popen.wait() takes 0.25 s to raise the first
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run_shell(f"sh -c {shlex.quote(deaf)}; true")
-    thread.join()
-    assert image_of(int(file.read_text())) is None
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_shell(f"{shlex.join(deaf if kind == 'deaf' else headless)}; true")
+        thread.join()
+        time.sleep(0.01)  # for a second one that comes late
+    except KeyboardInterrupt:
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    await_that(lambda: not processes_that_name(tmp_path))
+    for pid in processes_that_name(tmp_path):
+        os.kill(int(pid), signal.SIGKILL)
+        raise AssertionError(pid)

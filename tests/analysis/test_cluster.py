@@ -723,18 +723,19 @@ class TestWhatIsTold:
         """Also one that comes while the workers are started, and none of a worker that was started
         again."""
         program = """
-            import os, signal, time
+            import os, signal, threading, time
             from allotrope.features.cluster import connection
 
             class Early(connection.dask().LocalCluster):
                 def __init__(self, *given, **named):
-                    os.kill(os.getpid(), signal.SIGINT)
+                    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
                     super().__init__(*given, **named)
 
             def deaf():
                 text = open("/proc/self/status").read()
                 lines = dict(line.split(":") for line in text.splitlines())
                 held = [int(lines[name], 16) for name in ("SigBlk", "SigIgn")]
+                assert os.environ["OMP_NUM_THREADS"] == "1"  # Dask's own
                 return [one >> signal.SIGINT - 1 & 1 for one in held]
 
             def ask(client):
@@ -765,6 +766,7 @@ class TestWhatIsTold:
             env=os.environ | {"PYTHONPATH": str(SOURCE / "analysis")},
             capture_output=True,
             text=True,
+            timeout=HANG,
         )
         assert done.stdout == ("" if early else "[0, 1] [0, 1]\n") + "interrupted\n", done.stderr
         assert done.stderr == ""

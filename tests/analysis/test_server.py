@@ -15,10 +15,9 @@ from typing import Any, Iterator
 import pytest
 from allotrope.features.server.metrics import Metric, metric, metrics, read_metrics
 from allotrope.features.server.plan import Place, ServerPlan, check_server_plan
-from allotrope.features.server.run import _Loaded, _result
 from allotrope.system import launch, process_tree
 from allotrope.system.errors import UserError
-from allotrope.system.process_tree import TreeUsage, Window, descendants, tree_usage
+from allotrope.system.process_tree import descendants, tree_usage
 from conftest import Command
 from under import BUILD, HANG, PYTHON, await_that, processes_that_name
 
@@ -204,21 +203,6 @@ class TestWhatIsMeasured:
         with subprocess.Popen(["sleep", "60"]) as child:
             assert child.pid in descendants(os.getpid())
             child.kill()
-
-    @pytest.mark.parametrize(
-        "looks, mean, end",
-        [([1, 3, 5, 9], 4, 5), ([1, 9, 10], 5, 9), ([1], 1, 1), ([], None, None)],
-    )
-    def test_memory_of_a_window_without_a_look_is_that_around_it(
-        self, tmp_path: Path, looks: list[int], mean: float | None, end: float | None
-    ) -> None:
-        """A load of a few milliseconds. The looks are at as many seconds as bytes."""
-        samples = tmp_path / "samples"
-        samples.write_text("".join(f"{look * 10**9} {look} 1\n" for look in looks))
-        nothing = TreeUsage(0, 0, 0, 0, 1)
-        loaded = _Loaded({}, Window(2, 8, nothing, nothing), {}, ())
-        found = _result(None, loaded, None, None, samples)
-        assert (found.memory_mean_bytes, found.memory_end_bytes) == (mean, end)
 
     def test_usage_of_a_tree_counts_a_child_that_ends_as_it_is_read(
         self, monkeypatch: pytest.MonkeyPatch

@@ -105,10 +105,14 @@ def test_what_a_witness_runs_ends_with_an_interruption(
     script = f'read name </proc/$PPID/comm; [ "$name" = {tool} ] || exit 0; echo $$ >{file}; '
     line = "compare --witness --rounds 1 -a glibc -- sh -c".split()
     started = mock.start(*line, script + "exec sleep 3600", stdout=subprocess.DEVNULL)
-    wait_until(lambda: file.exists() and file.read_text().endswith("\n"), started)
-    pid = int(file.read_text())
-    started.terminate()
-    assert started.wait(timeout=HANG) == 130
+    with started:
+        try:
+            wait_until(lambda: file.exists() and file.read_text().endswith("\n"), started)
+            pid = int(file.read_text())
+            started.terminate()
+            assert started.wait(timeout=HANG) == 130
+        finally:
+            started.kill()
     deadline = time.monotonic() + 20  # far below the hour that it would take
     while "sleep" in command_of(pid):
         assert time.monotonic() < deadline

@@ -171,6 +171,20 @@ def test_a_recorder_that_opens_nothing_is_not_waited_for(
     assert judgement.obstacle.startswith("the program could not be recorded: ")
 
 
+def test_a_tracer_that_is_killed_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorder writes more than a pipe holds."""
+    short = tmp_path / "tracer"
+    short.write_text("#!/bin/sh\nhead -c 1000 >/dev/null; kill -9 $$\n")
+    short.chmod(0o755)
+    monkeypatch.setattr(verify, "built", lambda _: short)
+    script = 'head -c 1000000 /dev/zero >"$0"'
+    monkeypatch.setattr(verify, "recorder_line", lambda pipe, *_: ["/bin/sh", "-c", script, pipe])
+    judgement = verify.verify(["program"], 100)
+    assert judgement.status == 0 and "was killed by SIGKILL" in judgement.obstacle
+
+
 def test_an_exec_is_told_with_a_remedy_that_helps_here(real: Command) -> None:
     """The trace is a pipe, whose name nobody gives."""
     done = real.run("verify-gc", "--", "env", "true")

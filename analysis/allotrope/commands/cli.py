@@ -13,7 +13,7 @@ from typing import Mapping, NoReturn
 import click
 
 from ..output.text import printable
-from ..system.children import ignore_hangups, repeat_lost_interruptions
+from ..system.children import heed_children, ignore_hangups, repeat_lost_interruptions
 from .complaints import in_our_words
 from .words import Words
 
@@ -65,7 +65,7 @@ def main() -> NoReturn:
     for number, ends in ((signal.SIGTERM, signal.default_int_handler), (signal.SIGHUP, hang_up)):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, ends)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller's ignoring would cost all statuses
+    heed_children()
     repeat_lost_interruptions()
     try:
         status = cli.main(prog_name=PROGRAM, standalone_mode=False)

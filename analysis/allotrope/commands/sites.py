@@ -153,8 +153,11 @@ def look_at(context: click.Context, pid: int, every: str | None, file: str | Non
         try:
             now = with_names(table.report() | about_table(table), 1)
         except (Unreadable, OSError) as error:
-            if table.is_there():
+            if table.is_there() and seconds is None:
                 raise UserError(f"--pid: process {pid} cannot be read: {error}", 1) from None
+            if table.is_there():
+                click.echo(f"{moment:.1f} s: process {pid} cannot be read: {error}", err=True)
+                continue
             if before is None:
                 raise UserError(f"--pid: process {pid} has ended", 1) from None
             return 0  # it has ended, as processes do

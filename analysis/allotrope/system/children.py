@@ -12,12 +12,13 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator
 
 PR_SET_PDEATHSIG = 1
 AGAIN_SECONDS = 0.01
 # That ask us to end: Ctrl-C, a TERM, a terminal that is closed.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_of_caller: Any = signal.SIG_DFL  # what it does at SIGCHLD
 _prctl = ctypes.CDLL(None).prctl
 
 
@@ -34,8 +35,15 @@ def ends_with_us() -> Callable[[], None]:
     return begin
 
 
+def heed_children() -> None:
+    """A caller who ignores SIGCHLD would cost us the status of all that we start."""
+    global _of_caller
+    _of_caller = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
 def heed_signals() -> None:
     """Before we become another program: Python ignores these, and what is ignored stays so."""
+    signal.signal(signal.SIGCHLD, _of_caller)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
 

@@ -358,7 +358,7 @@ def run_to_its_end(
     stdout: int | None = None,
 ) -> int:
     """Its status. An interruption is the program's: a signal from the terminal has reached it, and
-    one that was sent to us is passed on; after a SIGHUP no other is heeded. A KILL of us kills it.
+    one that was sent to us is passed on; after a SIGHUP we heed no other. A KILL of us kills it.
     started: is told its process id. stdout: what it has there, if not ours."""
     watched = {*ENDING, signal.SIGCHLD}
     ends = ends_with_us()

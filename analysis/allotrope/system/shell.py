@@ -33,8 +33,9 @@ def run_shell(
     script: str, options: str = "-c", stdin: int | BinaryIO = subprocess.DEVNULL, **settings: Any
 ) -> Said:
     """Runs it until its shell ends. What it leaves in the background may go on: a pipe for what it
-    says would be waited for until that has ended, too, so there is a file. An interruption ends all
-    of it. settings: as of subprocess.Popen()."""
+    says would be waited for until that has ended, too, so there is a file. A signal to us ends all
+    of it; a terminal's ends the shell itself, and not what it has in the background, which ignores
+    it. settings: as of subprocess.Popen()."""
     line = ["/bin/sh", *options.split(), script]
     settings = {"env": os.environ} | settings  # see launch.py
     files: dict[str, Any] = {"stdin": stdin, "stdout": subprocess.DEVNULL}
@@ -55,18 +56,21 @@ def run_shell(
 
 
 def _end(shell: subprocess.Popen[bytes]) -> None:
-    """And what it waits for: a signal that was sent to us has reached neither."""
+    """And what it waits for: a signal that was sent to us has reached neither. One that comes
+    meanwhile ends the wait."""
     tree: dict[int, int] = {}
     roots = [shell.pid]
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        tree |= start_times(_stopped(roots))
-        for pid in _running(tree):
-            _send(pid, number)
-            _send(pid, signal.SIGCONT)
-        deadline = time.monotonic() + GRACE_SECONDS
-        while (roots := _running(tree)) and time.monotonic() < deadline:
-            time.sleep(0.01)
-    shell.wait()
+    with interruptions_held() as pending:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            tree |= start_times(_stopped(roots))
+            for pid, started in start_times(list(tree)).items():
+                if started == tree[pid]:
+                    _send(pid, number)
+                    _send(pid, signal.SIGCONT)
+            deadline = time.monotonic() + GRACE_SECONDS
+            while (roots := _running(tree)) and time.monotonic() < deadline and not pending:
+                time.sleep(0.01)
+        shell.wait()
 
 
 def _stopped(roots: Sequence[int]) -> list[int]:

@@ -119,19 +119,23 @@ def scheduler_address(address: str) -> Iterator[str]:
         return
     import dask as settings
 
-    preload = settings.config.get("distributed.worker.preload", [])
+    distributed = dask()  # which brings its settings with it
+    preload = settings.config.get("distributed.worker.preload")
     changed = {
         # Nothing of Dask's own is to be busy beside a measurement.
         "distributed.worker.profile.enabled": False,
         "distributed.admin.tick.interval": "1s",
         "distributed.worker.preload": [*([preload] if isinstance(preload, str) else preload), DEAF],
         # A worker would tell of that before it hears that it is to be silent.
-        "distributed.nanny.pre-spawn-environ": {"DASK_LOGGING__DISTRIBUTED": "critical"},
+        "distributed.nanny.pre-spawn-environ": {
+            **settings.config.get("distributed.nanny.pre-spawn-environ", {}),
+            "DASK_LOGGING__DISTRIBUTED": "critical",
+        },
     }
     with settings.config.set(changed), contextlib.ExitStack() as stack:
         with _blocked_interrupts():
             cluster = stack.enter_context(
-                dask().LocalCluster(
+                distributed.LocalCluster(
                     n_workers=workers,
                     threads_per_worker=1,
                     processes=True,
@@ -145,8 +149,9 @@ def scheduler_address(address: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _blocked_interrupts() -> Iterator[None]:
-    """One comes when the cluster is there. Dask's thread, which is made meanwhile and starts the
-    workers, keeps it blocked, so that each worker has it blocked until it is deaf."""
+    """In Dask's thread, which is made meanwhile and starts the workers, so that each worker has
+    them blocked until it is deaf. We are interrupted when the cluster is there, or at once where
+    another thread, as of OpenBLAS, takes the signal."""
     resource_tracker.ensure_running()  # that would unblock it when the first worker is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

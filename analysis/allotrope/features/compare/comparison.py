@@ -227,13 +227,14 @@ class Comparison:
         return "nondeterministic" if self.deterministic() is False else "ok"
 
     def summary(self, contender: Contender, quantity: str) -> Summary | None:
-        """A quantity over the rounds that have it; None for a failed allocator, and where most
-        rounds lack it. One may: no look at memory came in time."""
+        """A quantity over the rounds in which it and the baseline have it; None for a failed
+        allocator, and where most rounds lack it. One may: no look at memory came in time."""
         if contender.failure is not None:
             return None
         values, base = _values(contender, quantity), _values(self.baseline, quantity)
         if values is None or base is None:
             return None
+        values = [None if other is None else own for own, other in zip(values, base)]
         return summarize(values, base, self.confidence())
 
     def is_narrow(self) -> bool:

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Iterator, Sequence
@@ -96,6 +97,13 @@ def opened(pipe: Path) -> Iterator[tuple[int, BinaryIO]]:
             yield given.fileno(), held
 
 
+def drain_behind(reader: subprocess.Popen[bytes], given: int) -> None:
+    """Reads what a tracer that was killed has not read, so that nobody waits to write it."""
+    reader.wait()
+    while os.read(given, 1 << 16):
+        pass
+
+
 def verify(command: Sequence[str], every: int, stdout: int | None = None) -> Judgement:
     """stdout: the file that gets what the command writes there, if not ours."""
     spec = f"gc:leaks=watch,every={every}"
@@ -117,12 +125,17 @@ def verify(command: Sequence[str], every: int, stdout: int | None = None) -> Jud
                     process_group=0,
                     preexec_fn=ends_with_us(),
                 )
-            with reader, held:
-                if pending:
-                    raise KeyboardInterrupt
-                status = run_to_its_end(line, environment, stdout=stdout)
-                held.close()
-                output, said = reader.communicate()
+            rest = threading.Thread(target=drain_behind, args=(reader, given))
+            try:
+                with reader, held:
+                    if pending:
+                        raise KeyboardInterrupt
+                    status = run_to_its_end(line, environment, lambda _: rest.start(), stdout)
+                    held.close()
+                    output, said = reader.communicate()
+            finally:
+                if rest.ident is not None:
+                    rest.join()
     try:
         answer = json.loads(output)
     except ValueError:

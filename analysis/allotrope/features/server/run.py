@@ -31,7 +31,7 @@ from .metrics import REQUESTS, Metric, read_metrics
 from .plan import Place, Processors, ServerPlan, answers, free_port
 
 READY_EVERY = 0.02
-END_SEEN_WITHIN = 10.0  # a load fails at once when the server dies; our launcher needs a moment
+END_SEEN_WITHIN = 5.0  # a load fails at once when the server dies; our launcher needs a moment
 STARTS = 3  # a port that was free may be taken before the server gets it
 METRIC = "metric:"  # how a metric's quantity is called
 QUANTITIES = ("cpu_per_request_seconds", "memory_mean_bytes", "memory_end_bytes", "start_seconds")
@@ -160,7 +160,7 @@ def _result(
         return ServerRun(**known, trouble=trouble, start_seconds=ready)
     window = loaded.window
     memory = read_samples(samples)
-    during = _seen_during(memory, window)
+    during = [size for at, size in memory if window.began <= at <= window.ended]
     known |= loaded.usage | {"wall_seconds": window.ended - window.began}
     if memory:
         known |= {"tree_peak_bytes": max(size for _, size in memory)}
@@ -176,14 +176,6 @@ def _result(
         timeline=_thin([(at - window.began, size) for at, size in memory]),
         window=window,
     )
-
-
-def _seen_during(memory: Sequence[tuple[float, float]], window: Window) -> list[float]:
-    """Bytes. Where no look fell into the window, what was seen last before it and first after."""
-    during = [size for at, size in memory if window.began <= at <= window.ended]
-    before = [size for at, size in memory if at < window.began]
-    after = [size for at, size in memory if at > window.ended]
-    return during or before[-1:] + after[:1]
 
 
 _NEVER_RAN: dict[str, Any] = {
