@@ -59,7 +59,7 @@ def _end(shell: subprocess.Popen[bytes]) -> None:
     """And what it waits for: a signal that was sent to us has reached neither. One that comes
     meanwhile ends the wait."""
     tree: dict[int, int] = {}
-    roots = [shell.pid]
+    roots = [shell.pid] if shell.poll() is None else []
     with interruptions_held() as pending:
         for number in (signal.SIGTERM, signal.SIGKILL):
             tree |= start_times(_stopped(roots))
