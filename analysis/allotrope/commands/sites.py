@@ -153,14 +153,14 @@ def look_at(context: click.Context, pid: int, every: str | None, file: str | Non
         try:
             now = with_names(table.report() | about_table(table), 1)
         except (Unreadable, OSError) as error:
-            if table.is_there() and seconds is None:
-                raise UserError(f"--pid: process {pid} cannot be read: {error}", 1) from None
-            if table.is_there():
-                click.echo(f"{moment:.1f} s: process {pid} cannot be read: {error}", err=True)
-                continue
-            if before is None:
-                raise UserError(f"--pid: process {pid} has ended", 1) from None
-            return 0  # it has ended, as processes do
+            has_ended = not table.is_there()
+            if has_ended and before is not None:
+                return 0  # as processes do
+            why = f"process {pid} " + ("has ended" if has_ended else f"cannot be read: {error}")
+            if has_ended or seconds is None:
+                raise UserError(f"--pid: {why}", 1) from None
+            click.echo(f"{moment:.1f} s: {why}", err=True)
+            continue
         outputs = Outputs({"--json": file and file.replace("%n", f"{number:04}")})
         outputs.write(
             {"--json": lambda: as_json({**about_now(), **as_document(now)}, indent=1)},

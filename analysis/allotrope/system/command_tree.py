@@ -21,7 +21,16 @@ import os
 from pathlib import Path
 from typing import Iterable
 
-from .process_tree import GROUP, PARENT, SESSION, STARTED, children_of, descendants, stat_fields
+from .process_tree import (
+    GROUP,
+    PARENT,
+    SESSION,
+    STARTED,
+    children_of,
+    descendants,
+    start_times,
+    stat_fields,
+)
 
 
 class CommandTree:
@@ -72,8 +81,7 @@ class CommandTree:
 
     def _goes_on(self, pid: int, started: int) -> bool:
         """Of one that was seen before: whether it is there, but not below the command."""
-        fields = stat_fields(pid) if pid not in self.started else []
-        return bool(fields) and fields[STARTED] == started
+        return pid not in self.started and start_times([pid]).get(pid) == started
 
     def _taken_in(self) -> dict[int, tuple[int, int]]:
         """Children of our ancestors of which it is not known whose they are; their group and

@@ -271,12 +271,12 @@ class Runner:
         if self._ended_well(run):
             self._note_served(contender, watcher, run, read_reports(reports))
         else:
-            _empty(reports)
+            empty_folders(reports)
             contender.served_missing = f"for, when watched, it ended so: {self._ending(run)}"
             run = self._run(contender.allocator, "who serves", settings)
             if self._ended_well(run):
                 self._prove_served(contender, run, read_reports(reports), None)
-        _empty(reports)
+        empty_folders(reports)
 
     def _folder_for_reports(self, name: str) -> Path:
         """A server that gives its rights up writes there, too."""
@@ -330,11 +330,11 @@ class Runner:
         if self._ended_well(run):
             self._note_output(contender, self.written)
         else:
-            _empty(accounts, places)
+            empty_folders(accounts, places)
             watched = f"for, when watched, it ended so: {self._ending(run)}"
             again = self._attempt(contender, "accounting", **how)
             if again is None:
-                _empty(accounts, places)
+                empty_folders(accounts, places)
                 return
             contender.served_missing = watched
         if self.comparison.sites is None:
@@ -349,7 +349,7 @@ class Runner:
         else:
             self._prove_served(contender, again, reports, None)
         served.note_share(contender.served, contender.heap)
-        _empty(accounts, places)
+        empty_folders(accounts, places)
 
     def take_latencies(self) -> None:
         """Calls are timed when all else is measured: who cannot be watched has only no figures of
@@ -361,8 +361,7 @@ class Runner:
             settings["ALLOTROPE_LATENCY"] = str(folder / "%p.json")
             run = self._run(contender.allocator, "latencies", settings)
             contender.latency = read_latencies(folder)
-            for file in folder.iterdir():
-                file.unlink(missing_ok=True)
+            empty_folders(folder)
             if not self._ended_well(run):
                 contender.latency = None
                 how = self._ending(run)
@@ -530,8 +529,8 @@ class Runner:
         return run_shell(script, stdin=stdin, cwd=self.plan.directory, env=self.plan.surroundings())
 
 
-def _empty(*folders: Path) -> None:
-    """The next contender of the same name writes there."""
+def empty_folders(*folders: Path) -> None:
+    """Of their files, before another run writes there."""
     for folder in folders:
         for file in folder.iterdir():
             file.unlink(missing_ok=True)

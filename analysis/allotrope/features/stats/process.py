@@ -16,7 +16,7 @@ from ...system.counters import (
     why_unreadable,
 )
 from ...system.errors import UserError
-from ...system.process_tree import age_seconds, image_of, proc_text
+from ...system.process_tree import age_seconds, image_of, proc_text, start_times
 
 SCHEMA = "allotrope.live/1"
 PATIENCE_SECONDS = 10  # how old a process is that is not waited for
@@ -38,7 +38,7 @@ class Process:
     """A process that was found to run under our library, and where its counters are."""
 
     pid: int
-    started: str  # tells it from a later process of the same number
+    started: int  # tells it from a later process of the same number
     published: Published
 
     @property
@@ -112,11 +112,10 @@ def _ended(pid: int) -> UserError:
     return UserError(f"process {pid} has ended", 1)
 
 
-def _started(pid: int) -> str:
-    try:
-        return proc_text(pid, "stat").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        raise _ended(pid) from None
+def _started(pid: int) -> int:
+    if found := start_times([pid]):
+        return found[pid]
+    raise _ended(pid)
 
 
 def _command(pid: int) -> str:

@@ -19,7 +19,12 @@ from typing import Any, Mapping, Sequence
 
 from ...features.compare.accounts import read_accounts
 from ...features.compare.comparison import Load
-from ...features.compare.measure import PADDING, order_of_round, padding_of_round
+from ...features.compare.measure import (
+    PADDING,
+    empty_folders,
+    order_of_round,
+    padding_of_round,
+)
 from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
@@ -243,8 +248,7 @@ def _own_account(
     settings = {"ALLOTROPE_STATS": str(folder / "%p.json")}
     run = workshop.run(form, allocator, timeout, command, fixed_addresses=True, **settings)
     heap, reports = read_accounts(folder), read_reports(folder)
-    for file in folder.iterdir():
-        file.unlink(missing_ok=True)
+    empty_folders(folder)
     if failure := workshop.failure(run):
         return {"failure": failure}
     if heap is None:
@@ -283,8 +287,7 @@ def _libgc_account(
     """What libgc_redirect.c writes: of the process with the largest heap."""
     run = workshop.run(form, allocator, timeout, fixed_addresses=True, LIBGC_STATS=str(folder))
     reports = read_reports(folder)
-    for file in folder.iterdir():
-        file.unlink(missing_ok=True)
+    empty_folders(folder)
     if failure := workshop.failure(run):
         return {"failure": failure}
     if not reports:
