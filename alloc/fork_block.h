@@ -27,6 +27,7 @@
 #include <stddef.h>
 
 #include "alloc/heap.h"
+#include "vm/freeze.h"
 #include "vm/granule_map.h"
 #include "vm/owner.h"
 
@@ -57,6 +58,13 @@ static inline struct fork_block *fork_block_at(const void *address)
 
 /* A block of zero. The heap is frozen. NULL: no memory. */
 void *fork_block_alloc(size_t alignment, size_t size);
+/* The same, and the end of the frozen way. */
+static inline void *fork_block_alloc_then_end(size_t alignment, size_t size)
+{
+    void *block = fork_block_alloc(alignment, size);
+    frozen_end();
+    return block;
+}
 /* Usable bytes; 0 when the address is not the block's start. */
 size_t fork_block_usable(const struct fork_block *block, const void *address);
 /* Frees a block, whether the heap is frozen or not. Aborts if the address is not the block's start,

@@ -42,10 +42,12 @@
  * Invariants
  * [nobody waits]     In FROZEN no malloc or free waits for another thread. In FREEZING and THAWING
  *                    they may wait for the forking thread, which then waits for nothing but
- *                    operations and frozen ways that have begun. These end by themselves: inside
- *                    an operation nobody begins another, and on the frozen way nobody waits, but
- *                    for a moment of the clock (frozen_pause), and for a free mark where more
- *                    threads are inside than there are marks. Marks become free by themselves.
+ *                    operations and frozen ways that have begun. These end by themselves. An
+ *                    operation that has left a mark may begin others inside, of one lock or of
+ *                    several: fork takes no lock before the mark is gone, so they are never
+ *                    refused, and wait for no fork. On the frozen way nobody waits, but for a
+ *                    moment of the clock (frozen_pause), and for a free mark where more threads
+ *                    are inside than there are marks. Marks become free by themselves.
  * [still heap]       From FROZEN until the last frozen mark is gone nobody changes what a lock of
  *                    vm/fork_chain.h guards, or what is changed inside of operations.
  * [mark then look]   A thread sets its mark, then reads the state. The forking thread changes the

@@ -45,8 +45,10 @@
  *                       until free], heap.h). So a second free is told all the time.
  *                       Who frees asks the retired bit first, and then whether the block is live.
  * [looked at before use]  A released small block has both its free and its retired bit until
- *                       somebody takes it to look at its fill. Whoever takes it clears the retired
- *                       bit first, then looks. Nobody hands the block out before:
+ *                       somebody takes it to look at its fill. A thread clears the retired bit
+ *                       first, then looks. Who has stopped the world, or has taken the slab from
+ *                       its thread and holds the heap's lock, looks first: nobody else takes such
+ *                       a block meanwhile. Nobody hands the block out before it was looked at:
  *                         a thread      clears these retired bits of a word, looks at the blocks,
  *                                       and points its bin at the word. What a collection has
  *                                       released in between it looks at then, before it takes one

@@ -31,8 +31,8 @@
  *     SLAB_CURRENT     such a slab need not be offered (young.c). Its thread counts the slab's free
  *                      blocks when it leaves the slab. A stop between that count and the next state
  *                      may leave a slab with many free blocks on the full list until the next
- *                      rebinning. (Where frees are ignored: until a free that counts, or until a
- *                      full collection offers it.)
+ *                      rebinning. (Where frees are ignored: until a free that counts, until a
+ *                      minor collection offers it, or until the rebinning that follows a full one.)
  *     SLAB_UNUSED, SLAB_RUN, SLAB_MAPPING     written with the lock: [no stopped holder]
  */
 #include "alloc/blocks/slabs.h"

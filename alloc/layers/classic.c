@@ -27,14 +27,6 @@ bool classic_init(const struct heap_policy *chosen, const void *options, size_t 
     return arena_init(&arena, policy, options);
 }
 
-/* The heap is frozen. */
-static void *alloc_frozen(size_t alignment, size_t size)
-{
-    void *block = fork_block_alloc(alignment, size);
-    frozen_end();
-    return block;
-}
-
 void *classic_alloc(size_t size)
 {
     if (size > (size_t)PTRDIFF_MAX)
@@ -44,7 +36,7 @@ void *classic_alloc(size_t size)
         block = policy->alloc(arena.heap, size);
         lock_release(&arena.lock);
     } else {
-        block = alloc_frozen(BLOCK_ALIGNMENT, size);
+        block = fork_block_alloc_then_end(BLOCK_ALIGNMENT, size);
     }
     return block ? block : refuse_memory();
 }
@@ -60,7 +52,7 @@ void *classic_alloc_aligned(size_t alignment, size_t size)
     if (alignment <= plain_alignment)
         return classic_alloc(size);
     if (!lock_enter(&arena.lock))
-        return alloc_frozen(alignment, size);
+        return fork_block_alloc_then_end(alignment, size);
     void *block = policy->alloc_aligned(arena.heap, alignment, size);
     lock_release(&arena.lock);
     return block;

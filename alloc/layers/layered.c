@@ -286,14 +286,6 @@ static void empty_cache(struct thread_cache *cache)
 
 /* Allocation. */
 
-/* The heap is frozen. */
-static void *alloc_frozen(size_t alignment, size_t size)
-{
-    void *block = fork_block_alloc(alignment, size);
-    frozen_end();
-    return block;
-}
-
 /* In an operation. */
 static void *alloc_uncached(size_t size)
 {
@@ -320,7 +312,7 @@ void *layered_alloc_slowly(size_t size)
         block = alloc_uncached(size);
         operation_end();
     } else {
-        block = alloc_frozen(BLOCK_ALIGNMENT, size);
+        block = fork_block_alloc_then_end(BLOCK_ALIGNMENT, size);
     }
     return block ? block : refuse_memory();
 }
@@ -330,7 +322,7 @@ void *layered_alloc_zeroed(size_t size)
     ensure_ready();
     if (is_large(size)) {
         if (!operation_begin())
-            return alloc_frozen(BLOCK_ALIGNMENT, size);
+            return fork_block_alloc_then_end(BLOCK_ALIGNMENT, size);
         void *block = alloc_large(BLOCK_ALIGNMENT, size, true);
         operation_end();
         return block;
@@ -346,7 +338,7 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
     ensure_ready();
     ensure_cache();
     if (!operation_begin())
-        return alloc_frozen(alignment, size);
+        return fork_block_alloc_then_end(alignment, size);
     struct arena *arena = thread_has_cache() ? thread_cache->arena : registry.arenas[0];
     void *block = is_large(size) || is_large(alignment) ? alloc_large(alignment, size, false)
                                                         : alloc_from_any(arena, alignment, size);

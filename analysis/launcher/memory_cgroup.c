@@ -48,36 +48,34 @@ static bool read_small_file(const char *folder, const char *name, char *into, si
     return length > 0;
 }
 
-/* Finds where cgroup v2 is mounted: field 5 of the mountinfo line whose type is cgroup2. */
-static bool find_mount(char *mount)
+/* Takes from a line what it is asked for. False: the line does not have it. */
+typedef bool line_reader(const char *line, char *into);
+
+static bool find_line(const char *path, line_reader *take, char *into)
 {
-    FILE *mounts = fopen("/proc/self/mountinfo", "re");
-    if (!mounts)
+    FILE *file = fopen(path, "re");
+    if (!file)
         return false;
     char *line = NULL;
     size_t room = 0;
     bool found = false;
-    while (!found && getline(&line, &room, mounts) > 0)
-        found = strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %*s %4095s", mount) == 1;
+    while (!found && getline(&line, &room, file) > 0)
+        found = take(line, into);
     free(line);
-    fclose(mounts);
+    fclose(file);
     return found;
 }
 
-/* Finds the launcher's own cgroup: the line of hierarchy 0, "0::/path". */
-static bool find_own_path(char *path)
+/* Where cgroup v2 is mounted: field 5 of the line of mountinfo whose type is cgroup2. */
+static bool take_mount(const char *line, char *mount)
 {
-    FILE *own = fopen("/proc/self/cgroup", "re");
-    if (!own)
-        return false;
-    char *line = NULL;
-    size_t room = 0;
-    bool found = false;
-    while (!found && getline(&line, &room, own) > 0)
-        found = sscanf(line, "0::%4095s", path) == 1;
-    free(line);
-    fclose(own);
-    return found;
+    return strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %*s %4095s", mount) == 1;
+}
+
+/* The launcher's own cgroup: the line of hierarchy 0, "0::/path". */
+static bool take_own_path(const char *line, char *path)
+{
+    return sscanf(line, "0::%4095s", path) == 1;
 }
 
 static bool hands_out_memory(const char *folder)
@@ -157,7 +155,9 @@ bool memory_cgroup_create(struct memory_cgroup *cgroup)
     char own[PATH_MAX];
     char parent[PATH_MAX];
     cgroup->processes = -1;
-    if (!find_mount(mount) || !find_own_path(own) || !join_path(cgroup->origin, mount, own + 1))
+    if (!find_line("/proc/self/mountinfo", take_mount, mount) ||
+        !find_line("/proc/self/cgroup", take_own_path, own) ||
+        !join_path(cgroup->origin, mount, own + 1))
         return false;
     strcpy(parent, cgroup->origin);
     size_t mount_length = strlen(mount);

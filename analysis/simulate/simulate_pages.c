@@ -158,13 +158,20 @@ static bool make_job(struct page_job *job, const struct simulate_options *option
     return job->pages && (job->sample.exact || !options->sampled);
 }
 
+static struct page_jobs *make_jobs(const struct simulate_options *options)
+{
+    struct page_jobs *jobs = calloc(1, sizeof *jobs);
+    if (jobs)
+        jobs->options = options;
+    return jobs;
+}
+
 struct page_jobs *page_jobs_make(const struct simulate_options *options,
                                  struct simulations *simulations)
 {
-    struct page_jobs *jobs = calloc(1, sizeof *jobs);
+    struct page_jobs *jobs = make_jobs(options);
     if (!jobs)
         return NULL;
-    jobs->options = options;
     for (size_t i = 0; i < options->page_size_count; i++) {
         if (!make_job(&jobs->list[i], options, options->page_sizes[i]))
             return NULL;
@@ -203,10 +210,9 @@ bool page_jobs_write(struct page_jobs *jobs, FILE *file)
 
 struct page_jobs *page_jobs_read(const struct simulate_options *options, FILE *file)
 {
-    struct page_jobs *jobs = calloc(1, sizeof *jobs);
+    struct page_jobs *jobs = make_jobs(options);
     if (!jobs)
         return NULL;
-    jobs->options = options;
     for (size_t i = 0; i < options->page_size_count; i++) {
         struct pages_options part = {options->page_sizes[i], false};
         jobs->list[i].page_bytes = part.page_bytes;

@@ -5,12 +5,13 @@
  *
  *     collector's lock    one collection at a time: [one collection]
  *       blocks_lock       no stopped thread holds it: [no heap lock stopped]
- *         prepare         tracks what is new                          generations.c
+ *         prepare         tracks what is new                          generations.c, concurrent.c
  *         begin           clears the marks                            mark.c
  *         mark            follows what the roots point to             drain.c
  *         again           for the verifier, a second time             verify.c
  *         sweep           frees what has no mark                      sweep.c
- *         finish          sets the pace, gives large dead blocks back pace.c
+ *         finish          sets the pace; gives large dead blocks back pace.c; collector.c
+ *                                                                     (alloc/blocks)
  *
  * What each step writes in the heap, and what becomes of it when the collection is given up there:
  *
@@ -25,10 +26,13 @@
  *       mark        when a hider is found; their      [given up is full]. Pins stay
  *                   slabs become young
  *     sweep       free, live, retired, suspect and    from here on it is not given up
- *                 old bits; the list of young slabs.
- *                 Slabs are offered to their threads,
- *                 as by a remote free. Of a late
- *                 sweep its number, too
+ *                 old bits; the list of young slabs;
+ *                 pages become protected and clean
+ *                 for DIRTY_GENERATIONS. A minor one
+ *                 offers slabs to their threads, as
+ *                 by a remote free; a full one counts
+ *                 `sweeps`, and threads rebin. Of a
+ *                 late sweep its number, too
  *     finish      large blocks, runs: with the lock
  *     behind a    marks_newborn                       the end of the cycle clears it
  *     first stop

@@ -4,7 +4,7 @@
  *
  * A signal handler may free too, between any two instructions of a note. It fills another place,
  * or the same place before the thread does. A note reads and writes the thread's word once, so
- * whatever the two leave there is a place of the ring.
+ * whatever the two leave there is the number of a place.
  */
 #include "gc/cycle/free_log.h"
 

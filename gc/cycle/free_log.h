@@ -18,9 +18,11 @@
  * one in the chunk that was taken last.
  *
  * Invariant
- * [one fills a chunk]   Only the thread that took a chunk fills it, until the ring has come round
- *                       to the chunk: then two threads may fill it. So a site counts only if the
- *                       block's address stands beside it, and even then it may be wrong.
+ * [one fills a chunk]   Who has the word that took a chunk fills it: a thread, later also the next
+ *                       one that has its heap. Threads without a word share one, and take its
+ *                       places by an exchange. Once all places have been used, two words may come
+ *                       to the same chunk. So a site counts only if the block's address stands
+ *                       beside it, and even then it may be wrong.
  */
 #ifndef ALLOTROPE_GC_CYCLE_FREE_LOG_H
 #define ALLOTROPE_GC_CYCLE_FREE_LOG_H

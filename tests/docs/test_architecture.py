@@ -69,3 +69,17 @@ def test_no_file_of_blocks_calls_another_than_is_drawn() -> None:
     table: dict[str, set[str]] = {DATA: set()} | drawn()
     more = {name: calls - table[name] for name, calls in built().items()}
     assert {name: calls for name, calls in more.items() if calls} == {}
+
+
+def test_calls_through_pointers_are_drawn() -> None:
+    """What the folder is handed, and calls: no object file tells where that leads."""
+    headers = [path.read_text() for path in sorted((SOURCE / FOLDER).glob("*.h"))]
+    members = {
+        name for text in headers for name in re.findall(r"^ +[\w ]+\(\*(\w+)\)\(", text, re.M)
+    }
+    pointers = {
+        name for text in headers for name in re.findall(r"^extern [^;]*\(\*(\w+)\)", text, re.M)
+    }
+    assert {"before_growth", "slab_made", "quarantine_found_written"} <= members | pointers
+    text = (SOURCE / "docs" / "architecture.md").read_text()
+    assert [name for name in sorted(members | pointers) if f"`{name}`" not in text] == []

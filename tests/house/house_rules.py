@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The house's own rules, which no linter knows: which floor may include what, which layer of
-the command may import what, how long a function of the command may be, the licence line at the head
-of each file, and no conflict markers.
+the command may import what, how long a function in Python may be, the licence line at the head of
+each file, how long a commit's subject may be, and no conflict markers.
 
     python3 tests/house/house_rules.py [TREE]     a line for each fault; status 1 if there is one
 """
@@ -187,7 +187,7 @@ def wrong_imports(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
             yield number, f"{'/'.join(['allotrope', *room])}/ may not import {'.'.join(parts)}"
 
 
-MOST_LINES = 60  # of a function of the command, from its def to its end
+MOST_LINES = 60  # of a function in Python, from its def to its end
 
 
 def parsed(lines: Sequence[str]) -> ast.Module:
@@ -208,7 +208,7 @@ def unparsable(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def long_functions(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
-    if name.parts[0] != "analysis" or name.suffix != ".py":
+    if name.suffix != ".py":
         return
     for node in ast.walk(parsed(lines)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -270,9 +270,23 @@ def unlisted_tests(tree: Path) -> Iterator[str]:
             yield f"{path}: no automake fragment names this test"
 
 
+LONGEST_SUBJECT = 72
+SUBJECTS_SINCE = "cafba712"  # history is not rewritten
+
+
+def long_subjects(tree: Path, since: str = SUBJECTS_SINCE) -> Iterator[str]:
+    """Nothing where there is no history, as in an archive."""
+    asked = ["git", "-C", str(tree), "log", "--format=%h %s", f"{since}..HEAD"]
+    log = subprocess.run(asked, capture_output=True, text=True)
+    for line in log.stdout.splitlines():
+        commit, subject = line.split(" ", 1)
+        if len(subject) > LONGEST_SUBJECT:
+            yield f"{commit}: the subject has {len(subject)} characters, more than 72: {subject}"
+
+
 def main() -> int:
     tree = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    faults = [*faults_of(tree), *unlisted_tests(tree)]
+    faults = [*faults_of(tree), *unlisted_tests(tree), *long_subjects(tree)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

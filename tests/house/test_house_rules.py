@@ -29,6 +29,7 @@ def test_this_tree_keeps_the_rules() -> None:
         pytest.skip("not a git repository")
     assert list(house_rules.faults_of(SOURCE)) == []
     assert list(house_rules.unlisted_tests(SOURCE)) == []
+    assert list(house_rules.long_subjects(SOURCE)) == []
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,7 @@ def test_imports_from_higher_layers_and_other_features_are_not(tmp_path: Path, c
 
 
 @pytest.mark.parametrize(("lines", "fault"), [(60, False), (61, True)])
-def test_a_function_of_the_command_has_sixty_lines_at_most(
-    tmp_path: Path, lines: int, fault: bool
-) -> None:
+def test_a_function_has_sixty_lines_at_most(tmp_path: Path, lines: int, fault: bool) -> None:
     """Its decorators do not count: an option is a line, or several."""
     body = "\n".join(f"    {number}" for number in range(lines - 1))
     text = f"# SPDX-License-Identifier: MIT\n@print\n@print\ndef long():\n{body}\n"
@@ -162,9 +161,23 @@ def test_a_function_of_the_command_has_sixty_lines_at_most(
     assert faults_with(tmp_path, "analysis/allotrope/commands/a.py", text) == [told] * fault
 
 
-def test_a_long_function_elsewhere_is_nobodys_business(tmp_path: Path) -> None:
-    text = "# SPDX-License-Identifier: MIT\ndef long():\n" + "    1\n" * 99
-    assert faults_with(tmp_path, "tests/a.py", text) == []
+def test_a_function_of_a_test_too(tmp_path: Path) -> None:
+    text = "# SPDX-License-Identifier: MIT\ndef long():\n" + "    1\n" * 60
+    told = "tests/a.py:2: long() has 61 lines, more than 60"
+    assert faults_with(tmp_path, "tests/a.py", text) == [told]
+
+
+@pytest.mark.parametrize(("length", "fault"), [(72, False), (73, True)])
+def test_a_subject_has_72_characters_at_most(tmp_path: Path, length: int, fault: bool) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    for subject in ("x" * 80, "a", "b" * length):  # the first is as old as the rule
+        commit = ["commit", "--quiet", "--allow-empty", "-m", subject]
+        subprocess.run([*git, *commit], check=True)
+    faults = list(house_rules.long_subjects(tmp_path, "HEAD~2"))
+    assert [told.split(": ", 1)[1] for told in faults] == [
+        f"the subject has 73 characters, more than 72: {'b' * 73}"
+    ] * fault
 
 
 def test_a_module_outside_the_layers_imports_from_none(tmp_path: Path) -> None:

@@ -129,6 +129,15 @@ struct recent_differences {
     uint64_t older;
 };
 
+/* How many of the slots before `end` are told. */
+static inline uint32_t count_told(const struct trace_slot *slots, uint32_t end)
+{
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < end; i++)
+        told += slots[i].base == TRACE_TOLD;
+    return told;
+}
+
 /* An address differed from the prediction. A stride is believed when it is seen twice. */
 static inline void slot_moved(struct slot_state *slot, uint64_t difference)
 {

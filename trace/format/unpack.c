@@ -211,14 +211,6 @@ static int read_path(struct trace_reader *reader, uint64_t *last_address)
 
 /* Tables. The arrays have stopped moving when these are made. */
 
-static uint32_t count_told(const struct trace_slot *slots, uint32_t end)
-{
-    uint32_t told = 0;
-    for (uint32_t i = 0; i < end; i++)
-        told += slots[i].base == TRACE_TOLD;
-    return told;
-}
-
 /* Where what a slot or the stack pointer is based on stands. */
 static const uint64_t *find_base(const struct trace_reader *reader,
                                  const struct superblock *superblock, uint32_t base)

@@ -103,14 +103,6 @@ static bool slots_are_sound(uint32_t slot_count, const struct trace_slot *slots)
     return slot_count <= MOST_SLOTS;
 }
 
-static uint32_t count_told(const struct trace_slot *slots, uint32_t end)
-{
-    uint32_t told = 0;
-    for (uint32_t i = 0; i < end; i++)
-        told += slots[i].base == TRACE_TOLD;
-    return told;
-}
-
 int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, uint32_t function,
                                 uint32_t slot_count, const struct trace_slot *slots)
 {

@@ -100,21 +100,13 @@ class Group(click.Group):
         write_whole_summaries(self, ctx, formatter)
 
 
-class Words(click.Group):
+class Words(Group):
     """A group whose words are modules, read when they are used: nobody waits for what only others
     need. `where` has for each word, which is also a module of this package, the name in it."""
 
     def __init__(self, *, where: Mapping[str, str], **settings: Any) -> None:
         super().__init__(**settings)
         self.where = where
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        return resolve(self, ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_whole_summaries(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.where)

@@ -145,20 +145,17 @@ static ssize_t by_pwrite64(const void *message, size_t bytes)
     return pwrite64(ends[1], message, bytes, 100);
 }
 
-/* pwritev and its kin. */
-static const char *pwritev_name;
-
-static ssize_t by_pwritev(const void *message, size_t bytes)
-{
-    struct iovec parts[] = {{(void *)"begin", 5}, {(void *)message, bytes}};
-    if (!strcmp(pwritev_name, "pwritev"))
-        return pwritev(ends[1], parts, 2, 100) - 5;
-    if (!strcmp(pwritev_name, "pwritev64"))
-        return pwritev64(ends[1], parts, 2, 100) - 5;
-    if (!strcmp(pwritev_name, "pwritev2"))
-        return pwritev2(ends[1], parts, 2, 100, 0) - 5;
-    return pwritev64v2(ends[1], parts, 2, 100, 0) - 5;
-}
+/* pwritev and its kin. The message is the second part. */
+#define PWRITEV(name, ...)                                                       \
+    static ssize_t by_##name(const void *message, size_t bytes)                  \
+    {                                                                            \
+        struct iovec parts[] = {{(void *)"begin", 5}, {(void *)message, bytes}}; \
+        return name(ends[1], parts, 2, 100, ##__VA_ARGS__) - 5;                  \
+    }
+PWRITEV(pwritev)
+PWRITEV(pwritev64)
+PWRITEV(pwritev2, 0)
+PWRITEV(pwritev64v2, 0)
 
 static FILE *stream;
 
@@ -232,68 +229,71 @@ static void stream_to_pipe(void)
     require(stream && setvbuf(stream, NULL, _IONBF, 0) == 0);
 }
 
+static void datagrams(void)
+{
+    make_sockets(SOCK_DGRAM);
+}
+
+static void memory_file(void)
+{
+    ends[1] = memfd_create("trap", 0);
+}
+
+static void counter(void)
+{
+    ends[1] = eventfd(0, 0);
+}
+
+static void posix_queue(void)
+{
+    queue = make_queue();
+}
+
+/* at: where in the message the address is. */
+static const struct {
+    const char *way;
+    void (*prepare)(void);
+    sender *send;
+    size_t at, bytes;
+} ways[] = {
+    {"odd-size", make_pipe, by_write, 1, 10}, /* packed: a letter, an address, a letter */
+    {"odd-offset", make_pipe, by_write, 19, 32},
+    {"sendto", datagrams, by_sendto, 8, 16},
+    {"sendmsg", datagrams, by_sendmsg, 8, 16},
+    {"sendmmsg", datagrams, by_sendmmsg, 8, 16},
+    {"writev", make_pipe, by_writev, 8, 16},
+    {"split-writev", make_pipe, by_split_writev, 0, 8},
+    {"name-of-socket", NULL, by_name_of_socket, 8, 16},
+    {"pwrite", memory_file, by_pwrite, 8, 16},
+    {"pwrite64", memory_file, by_pwrite64, 8, 16},
+    {"pwrite64-other-name", memory_file, by_pwrite64_other_name, 8, 16},
+    {"pwritev", memory_file, by_pwritev, 8, 16},
+    {"pwritev64", memory_file, by_pwritev64, 8, 16},
+    {"pwritev2", memory_file, by_pwritev2, 8, 16},
+    {"pwritev64v2", memory_file, by_pwritev64v2, 8, 16},
+    {"unbuffered", stream_to_pipe, by_fwrite, 8, 16},
+    {"unbuffered-other-name", stream_to_pipe, by_fwrite_other_name, 8, 16},
+    {"unbuffered-unlocked", stream_to_pipe, by_fwrite_unlocked, 8, 16},
+    {"eventfd", counter, by_eventfd_write, 0, 8},
+    {"mq-send", posix_queue, by_mq_send, 8, 16},
+    {"mq-timedsend", posix_queue, by_mq_timedsend, 8, 16},
+    {"msgsnd", NULL, by_msgsnd, 8, 16},
+    {"vmsplice", make_pipe, by_vmsplice, 8, 16},
+};
+
 static void message(const char *way)
 {
-    if (!strcmp(way, "odd-size")) { /* packed: a letter, an address, a letter */
-        make_pipe();
-        keeps_message(by_write, 1, 10);
-    } else if (!strcmp(way, "odd-offset")) {
-        make_pipe();
-        keeps_message(by_write, 19, 32);
-    } else if (!strcmp(way, "sendto")) {
-        make_sockets(SOCK_DGRAM);
-        keeps_message(by_sendto, 8, 16);
-    } else if (!strcmp(way, "sendmsg")) {
-        make_sockets(SOCK_DGRAM);
-        keeps_message(by_sendmsg, 8, 16);
-    } else if (!strcmp(way, "sendmmsg")) {
-        make_sockets(SOCK_DGRAM);
-        keeps_message(by_sendmmsg, 8, 16);
-    } else if (!strcmp(way, "writev")) {
-        make_pipe();
-        keeps_message(by_writev, 8, 16);
-    } else if (!strcmp(way, "split-writev")) {
-        make_pipe();
-        keeps_message(by_split_writev, 0, 8);
-    } else if (!strcmp(way, "name-of-socket")) {
-        keeps_message(by_name_of_socket, 8, 16);
-    } else if (!strcmp(way, "pwrite") || !strcmp(way, "pwrite64")) {
-        ends[1] = memfd_create("trap", 0);
-        keeps_message(way[6] ? by_pwrite64 : by_pwrite, 8, 16);
-    } else if (!strcmp(way, "pwrite64-other-name")) {
-        ends[1] = memfd_create("trap", 0);
-        keeps_message(by_pwrite64_other_name, 8, 16);
-    } else if (!strncmp(way, "pwritev", 7)) {
-        pwritev_name = way;
-        ends[1] = memfd_create("trap", 0);
-        keeps_message(by_pwritev, 8, 16);
-    } else if (!strcmp(way, "unbuffered")) {
-        stream_to_pipe();
-        keeps_message(by_fwrite, 8, 16);
-    } else if (!strcmp(way, "unbuffered-other-name")) {
-        stream_to_pipe();
-        keeps_message(by_fwrite_other_name, 8, 16);
-    } else if (!strcmp(way, "unbuffered-unlocked")) {
-        stream_to_pipe();
-        keeps_message(by_fwrite_unlocked, 8, 16);
-    } else if (!strcmp(way, "eventfd")) {
-        ends[1] = eventfd(0, 0);
-        keeps_message(by_eventfd_write, 0, 8);
-    } else if (!strcmp(way, "mq-send")) {
-        queue = make_queue();
-        keeps_message(by_mq_send, 8, 16);
-    } else if (!strcmp(way, "mq-timedsend")) {
-        queue = make_queue();
-        keeps_message(by_mq_timedsend, 8, 16);
-    } else if (!strcmp(way, "msgsnd")) {
-        keeps_message(by_msgsnd, 8, 16);
-        require(msgctl(system_v_queue, IPC_RMID, NULL) == 0);
-    } else if (!strcmp(way, "vmsplice")) {
-        make_pipe();
-        keeps_message(by_vmsplice, 8, 16);
-    } else {
-        require(!"a known way");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (strcmp(way, ways[i].way) != 0)
+            continue;
+        if (ways[i].prepare)
+            ways[i].prepare();
+        keeps_message(ways[i].send, ways[i].at, ways[i].bytes);
+        if (ways[i].send == by_msgsnd)
+            require(msgctl(system_v_queue, IPC_RMID, NULL) == 0);
+        return;
     }
+    require(!"a known way");
 }
 
 /* Values of signals that libc queues when a request is done. The request itself may be
