@@ -60,9 +60,9 @@
  *                    what the operation has: it goes on when the handler returns, in both. The
  *                    child of a process with one thread gets a whole heap. In the child of a
  *                    process with several, what the other threads were changing is not whole: that
- *                    child can exec, no more. [nobody waits] does not hold meanwhile: libc's fork
- *                    may wait for ever, for a lock whose holder waits for what the interrupted
- *                    operation holds.
+ *                    child can exec, no more. [nobody waits] does not hold meanwhile. libc's fork
+ *                    would wait for ever for a lock whose holder waits for what the interrupted
+ *                    operation holds, so the fork is _Fork (shim/system_calls/forks.c).
  * [own handlers]     A signal handler may call malloc while it interrupts fork. It meets the heap
  *                    in FROZEN alone and goes the frozen way: in FREEZING and THAWING, where the
  *                    forking thread has locks and changes the heap, its signals are blocked

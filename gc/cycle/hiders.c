@@ -11,9 +11,9 @@
  *   racket        What its C part has allocated is a number to its Scheme part.
  *
  * A hider may be linked into the program, or into a library of another name. It is then known by a
- * function of its own, if the file exports the function: our weak reference gets its address from
- * ld.so. All code of that file then counts as the hider's, and so do all blocks that the file
- * allocates.
+ * function of its own, if the file is there from the start and exports the function: our weak
+ * reference gets its address from ld.so. All code of that file then counts as the hider's, and so
+ * do all blocks that the file allocates.
  *
  * Invariant
  * [looked at stopped]   Ranges change only while the world is stopped. A thread that was stopped
@@ -32,8 +32,10 @@
 
 enum { MOST_RANGES = 16, LOOKS = 2 };
 
-/* Names of files. One with a dot at its end stands for all that begin with it. */
-static const char *const known_hiders[] = {"libfontconfig.so.", "libswipl.so.", "racket"};
+/* Names of files. One with a dot or a dash at its end stands for all that begin with it. (Python's
+ * packages bring libraries with a hash in their names: libfontconfig-8f5dd3c0.so.1.12.0.) */
+static const char *const known_hiders[] = {"libfontconfig.so.", "libfontconfig-", "libswipl.so.",
+                                           "libswipl-", "racket"};
 
 /* NULL: not in this process, or not to be seen. The types do not matter. */
 extern const char FcPatternCreate[] __attribute__((weak));
@@ -73,7 +75,7 @@ static bool has_known_name(const char *path, size_t path_length)
     for (size_t i = 0; i < sizeof known_hiders / sizeof *known_hiders; i++) {
         size_t known = strlen(known_hiders[i]);
         bool begins = length >= known && memcmp(name, known_hiders[i], known) == 0;
-        if (begins && (length == known || known_hiders[i][known - 1] == '.'))
+        if (begins && (length == known || strchr(".-", known_hiders[i][known - 1])))
             return true;
     }
     return false;

@@ -156,3 +156,14 @@ void process_attach(const struct allocator *allocator)
     allocator_out_of_memory = set_errno;
     pthread_atfork(fork_chain_prepare, fork_chain_parent, after_fork_in_child);
 }
+
+pid_t process_fork(pid_t (*fork_without_handlers)(void))
+{
+    fork_chain_prepare();
+    pid_t child = fork_without_handlers();
+    if (child == 0)
+        after_fork_in_child();
+    else
+        fork_chain_parent();
+    return child;
+}

@@ -7,8 +7,9 @@
  * finishes the interrupted call and goes on with the heap. With the argument "threads" others are
  * at work in the heap meanwhile: there the child can only call exec, and no more is asked of the
  * parent than that it goes on (which glibc's own malloc does not: its fork waits for its locks).
+ * With "stdio" their calls of malloc are made by stdio, which has its list of files locked then.
  * With "ended" the blocks are those of a thread that has ended: each free is one by another thread.
- * Arguments: the size of the blocks; "threads" or "ended".
+ * Arguments: the size of the blocks; "threads", "stdio" or "ended".
  * Seen: an allocator that took all locks before a fork, and met one that its own thread held; one
  * whose child repaired a list to which the interrupted free then added, and went round in it.
  */
@@ -63,6 +64,20 @@ static void *hammer(void *unused)
 {
     while (!stop)
         exercise();
+    return unused;
+}
+
+static void *read_and_flush(void *unused)
+{
+    while (!stop) {
+        char *line = NULL;
+        size_t room = 0;
+        FILE *file = fopen("/proc/self/status", "re");
+        require(file && getline(&line, &room, file) > 0);
+        require(fflush(NULL) == 0);
+        free(line);
+        fclose(file);
+    }
     return unused;
 }
 
@@ -146,12 +161,13 @@ int main(int count, char **arguments)
     pthread_t threads[THREADS];
     alarm(900);
     require(count > 1);
-    with_threads = count > 2 && strcmp(arguments[2], "threads") == 0;
+    bool with_stdio = count > 2 && strcmp(arguments[2], "stdio") == 0;
+    with_threads = with_stdio || (count > 2 && strcmp(arguments[2], "threads") == 0);
     struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
     require(sigaction(SIGTRAP, &action, NULL) == 0);
     free(opaque(malloc(1)));
     for (int i = 0; with_threads && i < THREADS; i++)
-        require(pthread_create(&threads[i], NULL, hammer, NULL) == 0);
+        require(pthread_create(&threads[i], NULL, with_stdio ? read_and_flush : hammer, NULL) == 0);
     if (count > 2 && strcmp(arguments[2], "ended") == 0)
         step_through_frees((size_t)atol(arguments[1]));
     else

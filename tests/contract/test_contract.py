@@ -179,6 +179,12 @@ def test_handler_forks_while_threads_are_in_the_heap(under: Under) -> None:
 
 
 @each_of_ours
+def test_handler_forks_while_threads_have_locks_of_libc(under: Under) -> None:
+    """So does glibc's own malloc. The threads hold stdio's locks while they are in the heap."""
+    require_success(run(under, "fork_in_handler", "1900", "stdio"))
+
+
+@each_of_ours
 def test_child_of__fork_meets_no_lock_of_another_thread(under: Under) -> None:
     result = run(under, "held_lock")
     if result.returncode == 77:
@@ -197,14 +203,12 @@ def test_perturbed_memory(under: Under) -> None:
     require_success(run(under, "tuning", "perturb"))
 
 
-# gnu gives back the free end of its memory, whatever the threshold; blocks:checked takes the pages
-# of a large block away at its free.
-@pytest.mark.parametrize(
-    "under",
-    [one for one in ALL if one.allocator != "gnu" and one.name != "blocks:checked"],
-    ids=str,
-)
+@each_allocator
 def test_freed_memory_is_kept_where_the_program_asks_for_it(under: Under) -> None:
+    if under.allocator == "gnu":
+        pytest.skip("gnu gives back the free end of its memory, whatever the threshold")
+    if under.name == "blocks:checked":
+        pytest.skip("it takes the pages of a large block away at its free")
     require_success(run(under, "tuning", "keeps"))
 
 
@@ -234,11 +238,10 @@ def test_statistics_that_nobody_reads_hold_no_lock(under: Under) -> None:
     require_success(run(under, "information", "blocked"))
 
 
-# The others never give small blocks' memory back, or at once.
-@pytest.mark.parametrize(
-    "under", [under for under in ALL if under.name in ("glibc", "blocks", "gc")], ids=str
-)
+@each_allocator
 def test_trim_says_whether_memory_was_given_back(under: Under) -> None:
+    if under.name not in ("glibc", "blocks", "gc"):
+        pytest.skip("it never gives small blocks' memory back, or does so at once")
     require_success(run(under, "information", "trim"))
 
 
@@ -272,26 +275,23 @@ def test_one_thread_gets_what_another_has_freed(kind: str, under: Under) -> None
     require_success(run(under, "address_limit_threads", kind))
 
 
-# Where memory is in a hundred thousand pieces, the search of 1973 takes minutes, and cartesian's
-# blocks that wait for memory for a node are not found at once.
-@pytest.mark.parametrize(
-    "under",
-    [one for one in ALL if one.name != "knuth:classic" and one.allocator != "cartesian"],
-    ids=str,
-)
+@each_allocator
 def test_threads_that_use_up_all_memory(under: Under) -> None:
+    if under.name == "knuth:classic":
+        pytest.skip("where memory is in a hundred thousand pieces its search takes minutes")
+    if under.allocator == "cartesian":
+        pytest.skip("blocks that wait for memory for a node may not be found at once")
     require_success(run(under, "threads_exhaust"))
 
 
-# As published, bsd never merges and knuth does not merge what it got at different times.
-@pytest.mark.parametrize(
-    "under",
-    [under for under in ALL if under.allocator != "bsd" and str(under) != "knuth:classic"],
-    ids=str,
-)
+@each_allocator
 @pytest.mark.parametrize("kind", ["as", "data"])
 @pytest.mark.parametrize("sizes", ["24 100 1000 4400 10000 100000", "100000 10000 1000 100 24"])
 def test_all_memory_may_go_to_another_size(sizes: str, kind: str, under: Under) -> None:
+    if under.allocator == "bsd":
+        pytest.skip("it never merges, as published")
+    if under.name == "knuth:classic":
+        pytest.skip("it does not merge what it got at different times, as published")
     require_success(run(under, "address_limit_sizes", kind, *sizes.split()))
 
 
@@ -786,6 +786,7 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= OTHER_NAMES
     kernel_names |= {"sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal"}
     kernel_names |= {"__sysv_signal", "__sigaction", "sigset", "sigignore"}
+    kernel_names |= {"fork", "__fork"}
     kernel_names |= {"dlopen"}  # a library must not find another malloc than the program's
     # What include/allotrope/gc.h promises, for whoever chooses the collector.
     asked = "collect malloc_pointer_free add_roots remove_roots pin unpin walk read_statistics"
