@@ -23,7 +23,6 @@
 #include "gc/world/excepted.h"
 #include "vm/clock.h"
 #include "vm/fork_chain.h"
-#include "vm/signals.h"
 #include "vm/syscall.h"
 
 struct collect_state collect_state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR),
@@ -227,23 +226,6 @@ static void begin_locked(enum collect_cause cause, size_t requested)
     collect_state.minor = false;
 }
 
-/* While the thread has the locks no handler of the program's runs in it. The signals of a whole
- * collection would be delivered at its end, and a handler that forks would wait in libc for a
- * thread that waits for these locks. The thread can be stopped meanwhile, and takes part in a
- * setuid: neither is by a signal of the program's. */
-static uint64_t lock_collections(void)
-{
-    uint64_t mask = signals_block(signals_of_program());
-    lock_acquire(&collect_state.lock);
-    return mask;
-}
-
-static void unlock_collections(uint64_t mask)
-{
-    lock_release(&collect_state.lock);
-    signals_restore(mask);
-}
-
 /* With the collector's lock. */
 static bool collect_locked(enum collect_cause cause, size_t requested)
 {
@@ -265,12 +247,12 @@ bool collect(enum collect_cause cause, size_t requested)
     uint64_t finished = atomic_load(&collect_state.finished);
     if (!is_possible(requested))
         return false;
-    uint64_t mask = lock_collections();
+    lock_acquire(&collect_state.lock);
     bool done = atomic_load(&collect_state.finished) != finished && cause < CAUSE_ASKED;
     bool reclaimed = done; /* another thread has just done it */
     if (!done && !is_too_early(cause))
         reclaimed = collect_locked(cause, requested);
-    unlock_collections(mask);
+    lock_release(&collect_state.lock);
     return reclaimed;
 }
 
@@ -281,29 +263,25 @@ static enum leaks_found why_unknown(void)
 
 /* Without may_wait the caller is in a signal handler, with all signals blocked. The holder of the
  * lock may be waiting for this very thread to stop, so the caller must not wait for the lock. */
-static bool lock_for_leaks(bool may_wait, uint64_t *mask)
+static bool lock_for_leaks(bool may_wait)
 {
-    if (may_wait) {
-        *mask = lock_collections();
-        return true;
-    }
-    *mask = signals_block(0);
-    return lock_try(&collect_state.lock);
+    if (may_wait)
+        lock_acquire(&collect_state.lock);
+    return may_wait || lock_try(&collect_state.lock);
 }
 
 enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait)
 {
     if (!is_possible(0))
         return why_unknown();
-    uint64_t mask;
-    if (!lock_for_leaks(may_wait, &mask))
+    if (!lock_for_leaks(may_wait))
         return LEAKS_LATER;
     snapshot_end(&collect_state.leak_search);
     collect_state.leak_visitor = visit;
     collect_state.leak_argument = argument;
     collect_state.leaks_are_found = false;
     bool found = collect_locked(CAUSE_LEAKS, 0) && collect_state.leaks_are_found;
-    unlock_collections(mask);
+    lock_release(&collect_state.lock);
     return found ? LEAKS_FOUND : why_unknown();
 }
 
@@ -329,13 +307,12 @@ enum leaks_found collect_begin_leaks(leak_visitor *visit, void *argument, bool m
         return LEAKS_UNKNOWN;
     if (!is_possible(0))
         return why_unknown();
-    uint64_t mask;
-    if (!lock_for_leaks(may_wait, &mask))
+    if (!lock_for_leaks(may_wait))
         return LEAKS_LATER;
     collect_state.leak_visitor = visit;
     collect_state.leak_argument = argument;
     bool begun = begin_leaks_locked();
-    unlock_collections(mask);
+    lock_release(&collect_state.lock);
     return begun ? LEAKS_BEGUN : LEAKS_UNKNOWN;
 }
 
@@ -390,14 +367,14 @@ static void slice(size_t work)
 
 void collect_slice(size_t work)
 {
-    uint64_t mask = lock_collections();
+    lock_acquire(&collect_state.lock);
     blocks_lock();
     if (!collection_is_allowed(&collect_state.driver))
         collect_give_up_cycle();
     if (concurrent_runs())
         collection_run_slice(&collect_state.driver, slice, work);
     blocks_unlock();
-    unlock_collections(mask);
+    lock_release(&collect_state.lock);
 }
 
 /* One thread is enough: the others go on. `busy` is set and cleared inside of an operation, so no
@@ -484,12 +461,12 @@ bool collect_is_available(void)
 /* What the last collection has left to do. */
 static void end_work(void)
 {
-    uint64_t mask = lock_collections();
+    lock_acquire(&collect_state.lock);
     blocks_lock();
     collect_end_sweep();
     collect_give_up_cycle();
     blocks_unlock();
-    unlock_collections(mask);
+    lock_release(&collect_state.lock);
 }
 
 /* A handler that interrupted the holder of a lock leaves that work to allocations. */

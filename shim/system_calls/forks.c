@@ -4,9 +4,13 @@
  *
  * libc's fork takes locks of its own, such as that of stdio's list of files. In a process of
  * several threads their holders may wait in malloc for what the interrupted call holds, and both
- * would wait for ever. _Fork takes no locks. The child can exec, and no more, with either of them.
+ * would wait for ever. _Fork takes no locks. The child of such a fork can exec or call _exit, and
+ * no more: it has libc's locks as the other threads left them, so exit() may wait for ever.
  * Therefore the handlers that the program has asked for (pthread_atfork) are not called: they are
  * made for children that go on, and may wait for locks as well.
+ *
+ * Only in the library that is preloaded. A library of a single allocator wraps nothing, and a
+ * static program has libc's fork.
  *
  * Every other fork is libc's.
  */
