@@ -178,7 +178,7 @@ def test_handler_forks_while_threads_are_in_the_heap(under: Under) -> None:
     require_success(run(under, "fork_in_handler", "1900", "threads"))
 
 
-@each_of_ours
+@each_on_the_diagonal
 def test_handler_forks_while_threads_have_locks_of_libc(under: Under) -> None:
     """glibc's own malloc waits for ever here, too. The lock is that of stdio's list of files."""
     require_success(run(under, "fork_in_handler", "1900", "list"))
