@@ -62,8 +62,8 @@
  *                    process with several, what the other threads were changing is not whole: that
  *                    child can exec, no more. [nobody waits] does not hold meanwhile. libc's fork
  *                    would wait for ever for a lock whose holder waits for what the interrupted
- *                    operation holds, so the fork is _Fork where fork is
- *                    wrapped (shim/system_calls/forks.c).
+ *                    operation holds, so the fork is _Fork where fork is wrapped
+ *                    (shim/system_calls/forks.c).
  * [own handlers]     A signal handler may call malloc while it interrupts fork. It meets the heap
  *                    in FROZEN alone and goes the frozen way: in FREEZING and THAWING, where the
  *                    forking thread has locks and changes the heap, its signals are blocked

@@ -281,7 +281,8 @@ def long_subjects(tree: Path, since: str = SUBJECTS_SINCE) -> Iterator[str]:
     for line in log.stdout.splitlines():
         commit, subject = line.split(" ", 1)
         if len(subject) > LONGEST_SUBJECT:
-            yield f"{commit}: the subject has {len(subject)} characters, more than 72: {subject}"
+            told = f"{len(subject)} characters, more than {LONGEST_SUBJECT}"
+            yield f"{commit}: the subject has {told}: {subject}"
 
 
 def main() -> int:
